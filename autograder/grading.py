@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autograder.course import Course, CourseError
+from autograder.files import write_atomically
 from autograder.hashes import grader_hashes, submission_hash
 from autograder.intake import Submission, find_submissions
 from autograder.verdict import Verdict
@@ -77,9 +76,9 @@ class Run:
         return hashes == (verdict.submission_hash, verdict.grader_hash, verdict.seed)
 
     def grade(self, tell: Told) -> Summary:
-        """Grade what is pending; `tell` hears of each verdict once its file is written. 
+        """Grade what is pending; `tell` hears of each verdict once its file is written.
 
-        Raises LayerMissing, CourseError, TestsError.
+        Raises LayerMissing, CourseError, HiddenTestsError.
         """
         summary = Summary(kept=len(self.submissions) - len(self.pending))
         self.options.out.mkdir(parents=True, exist_ok=True)
@@ -143,7 +142,7 @@ class Run:
 
 
 def prepare(course: Course, units: Sequence[str]) -> PreparedSession:
-    """Collect the hidden tests of these units and check grading.toml against them. Raises CourseError, TestsError."""
+    """Collect these units' hidden tests, and hold grading.toml against them. Raises CourseError, HiddenTestsError."""
     from autograder.judge.session import PreparedSession
 
     session = PreparedSession([course.hidden_tests(unit) for unit in units])
@@ -168,18 +167,3 @@ def read_verdicts(out: Path, units: Sequence[str] | dict[str, str]) -> Iterator[
         for unit in units:
             with suppress(OSError, ValueError):
                 yield Verdict.from_json((folder / f"{unit}.json").read_text("utf-8"))
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that whoever reads it, or is interrupted, sees the old text or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fd, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
-    try:
-        with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
-            file.write(text)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise

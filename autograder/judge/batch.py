@@ -145,8 +145,11 @@ class Workers:
     """Starts workers, one ahead of need: the zygote forks the next one while the present one is answering."""
 
     def __init__(self, line: socket.socket, memory_mb: int, device: str) -> None:
-        self.new = lambda: Worker(line, memory_mb, device)
+        self.line, self.memory_mb, self.device = line, memory_mb, device
         self.spare = self.new()
+
+    def new(self) -> Worker:
+        return Worker(self.line, self.memory_mb, self.device)
 
     def __call__(self) -> Worker:
         worker = self.spare.connected()

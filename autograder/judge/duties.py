@@ -22,11 +22,13 @@ from autograder.judge.contract import Contract, duty_case
 from autograder.judge.on_device import OnDevice
 from autograder.judge.student import Call, Function, Module, Student
 from autograder.judge.workers import Limit, WorkerDied
+from autograder.properties.algebra import GRADIENT, STEP
+from autograder.properties.calling import tensors
+from autograder.properties.care import LAYOUTS, of_dtype, unchanged
+from autograder.properties.comparison import finite, same
+from autograder.properties.evidence import require
 from autograder.worker.server import waves
 
-SPELLING = 1e-12  # float64, relative to the largest entry: 600 times the largest spread of right spellings (1.7e-15)
-GRADIENT = 1e-6  # relative: right solutions stay below 1e-10, no wrong one passes below 1
-STEP = 1e-5  # of the central difference, in float64
 LARGE = 1e4
 WAVES = {"cotangents": "waves"}  # the worker makes them: cotangents that depend on the shape only, see `waves`
 
@@ -101,43 +103,18 @@ def duties(**contracts: Contract) -> pytest.MarkDecorator:
 
 
 # -- values -----------------------------------------------------------------------------------------------------------
-def tensors(value: Any) -> list[torch.Tensor]:
-    """Every tensor of an answer, in order."""
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, dict):
-        value = list(value.values())
-    return [t for part in value for t in tensors(part)] if isinstance(value, (list, tuple)) else []
-
-
-def float_tensors(value: Any) -> list[torch.Tensor]:
-    found = [t for t in tensors(value) if t.is_floating_point()]
-    assert found, "no tensor of floats was returned"
-    return found
-
-
 def convert(
     args: tuple[Any, ...], change: Callable[[torch.Tensor], torch.Tensor], at: Sequence[int]
 ) -> tuple[Any, ...]:
     return tuple(change(a) if i in at else a for i, a in enumerate(args))
 
 
-def float_positions(args: tuple[Any, ...]) -> list[int]:
+def float_positions(args: Sequence[Any]) -> list[int]:
     return [i for i, a in enumerate(args) if isinstance(a, torch.Tensor) and a.is_floating_point()]
 
 
-def same(got: Any, base: Any, says: str) -> None:
-    """The float tensors of two answers agree up to rounding."""
-    ones, others = tensors(got), tensors(base)
-    assert [t.shape for t in ones] == [t.shape for t in others], f"{says}: the shape changed"
-    for one, other in zip(ones, others, strict=True):
-        one, other = one.double(), other.double()
-        gap = torch.where((one == other) | (one.isnan() & other.isnan()), 0.0, (one - other).abs()).nan_to_num(
-            torch.inf
-        )
-        largest = gap.max().item() if gap.numel() else 0.0
-        scale = max(1.0, other.abs().nan_to_num(0, 0, 0).max().item()) if other.numel() else 1.0
-        assert largest <= SPELLING * scale, f"{says}: the result changed by {largest:.2g}"
+def something(answer: Any) -> None:
+    assert answer is not None, "nothing was returned"
 
 
 # -- the duties -------------------------------------------------------------------------------------------------------
@@ -157,10 +134,8 @@ def ask_inputs(c: Contract) -> list[Call]:
 
 def judge_inputs(c: Contract, calls: list[Call], answers: Sequence[Any]) -> None:
     out, left = answers[-1]
-    assert out is not None, "nothing was returned"
-    for i, (given, now) in enumerate(zip(calls[-1].args, left, strict=True)):
-        unchanged = not isinstance(given, torch.Tensor) or (given.shape == now.shape and torch.equal(given, now))
-        assert unchanged, f"argument {i + 1} was changed in place"
+    something(out)
+    require(unchanged(calls[-1].args, left))
 
 
 def ask_dtype(c: Contract) -> list[Call]:
@@ -171,23 +146,20 @@ def ask_dtype(c: Contract) -> list[Call]:
 def judge_dtype(c: Contract, calls: list[Call], answers: Sequence[Any]) -> None:
     for call, answer in zip(calls, answers, strict=True):
         if call.op == "call":
-            dtype = call.args[float_positions(call.args)[0]].dtype
-            for t in float_tensors(answer):
-                assert t.dtype == dtype, f"{dtype} went in, {t.dtype} came out"
+            require(of_dtype(answer, call.args[float_positions(call.args)[0]].dtype))
 
 
 def ask_layout(c: Contract) -> list[Call]:
     args = c.draw()
-    at = float_positions(args)
-    transposed = convert(args, lambda t: t.mT.contiguous().mT if t.dim() > 1 else t, at)
-    strided = convert(args, lambda t: torch.stack([t, t + 1], -1)[..., 0], at)
-    return doubled(c, [Call(args), Call(transposed), Call(strided)])
+    changed = [convert(args, change, float_positions(args)) for change in LAYOUTS.values()]
+    return doubled(c, [Call(a) for a in (args, *changed)])
 
 
 def judge_layout(c: Contract, calls: list[Call], answers: Sequence[Any]) -> None:
-    base = answers[-3]
-    same(answers[-2], base, "with arguments that are transposed views")
-    same(answers[-1], base, "with arguments that are slices of larger tensors")
+    base = answers[-1 - len(LAYOUTS)]
+    something(base)
+    for i, when in enumerate(LAYOUTS):
+        require(same(answers[i - len(LAYOUTS)], base, when))
 
 
 def ask_repeatable(c: Contract) -> list[Call]:
@@ -196,8 +168,8 @@ def ask_repeatable(c: Contract) -> list[Call]:
 
 
 def judge_repeatable(c: Contract, calls: list[Call], answers: Sequence[Any]) -> None:
-    assert answers[-1] is not None, "nothing was returned"
-    same(answers[-1], answers[-3], "called again with the same arguments")
+    something(answers[-1])
+    require(same(answers[-1], answers[-3], "called again with the same arguments"))
 
 
 def ask_finite(c: Contract) -> list[Call]:
@@ -209,9 +181,9 @@ def ask_finite(c: Contract) -> list[Call]:
 
 def judge_finite(c: Contract, calls: list[Call], answers: Sequence[Any]) -> None:
     out, grads, _ = answers[-1]
-    for what, values in (("a result", float_tensors(out)), ("a gradient", [g for g in grads if g is not None])):
-        for value in values:
-            assert value.isfinite().all(), f"{what} is inf or NaN when the inputs are large"
+    require(finite(out))
+    for grad in grads:
+        assert grad is None or grad.isfinite().all(), "a gradient is inf or NaN when the inputs are large"
 
 
 def ask_gradients(c: Contract) -> list[Call]:
@@ -244,7 +216,9 @@ def judge_gradients(c: Contract, calls: list[Call], answers: Sequence[Any]) -> N
 
 def weighted_sum(out: Any) -> float:
     """What a vjp with cotangents "waves" differentiates: the sum of the float outputs, each entry weighted."""
-    return sum((t.double() * waves(t).double()).sum().item() for t in float_tensors(out))
+    floats = [t for t in tensors(out) if t.is_floating_point()]
+    assert floats, "no tensor of floats was returned"
+    return sum((t.double() * waves(t).double()).sum().item() for t in floats)
 
 
 def ask_empty(c: Contract) -> list[Call]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +35,7 @@ class Settings:
     seconds_per_submission: float = 60.0
     seconds_to_load: float = 5.0
     points: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # unit: {test: points}
-    forbidden: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)  # unit: {exercise: names}
+    forbidden: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)  # unit: {exercise: names}
 
 
 class Judge:

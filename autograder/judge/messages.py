@@ -14,6 +14,7 @@ from autograder.judge.workers import Limit, WorkerDied
 from autograder.properties.evidence import PropertyFailed
 
 MAX_MESSAGE = 1500
+INTROSPECTION = re.compile(r"^assert ", re.MULTILINE)  # pytest's own words would show what was expected
 NEVER_RAISED = re.compile(r"DID NOT RAISE .*?(\w+)'?>?\)?$")
 
 
@@ -35,7 +36,7 @@ def _words(error: BaseException, exercise: str, source: Source, answer: Any) -> 
     if isinstance(error, WorkerDied):
         return f"Your code stopped while it was running: {error}."
     if isinstance(error, AssertionError):
-        return str(error)
+        return INTROSPECTION.split(str(error), maxsplit=1)[0].rstrip()
     if isinstance(error, pytest.fail.Exception):
         match = NEVER_RAISED.search(str(error))
         return f"No {match.group(1)} was raised." if match else str(error)

@@ -28,14 +28,14 @@ from autograder.judge.workers import Limit
 
 PREFIX = "test_"
 # --assert=plain: rewritten assertions would show expected values to the student, and cost time when they fail
-ARGUMENTS = ["-s", "--strict-markers", "--assert=plain", "-c", os.devnull] + [
+ARGUMENTS = ["-s", "--strict-markers", "--assert=plain", "--import-mode=importlib", "-c", os.devnull] + [
     argument
     for name in "terminal logging warnings cacheprovider unraisableexception threadexception faulthandler".split()
     for argument in ("-p", f"no:{name}")
 ]
 
 
-class TestsError(Exception):
+class HiddenTestsError(Exception):
     """The hidden tests cannot be collected, or a mark is missing; the text says where and what to do."""
 
 
@@ -90,10 +90,10 @@ class PreparedSession:
     """The collected hidden tests of all units; `run` runs one of them for one student."""
 
     def __init__(self, files: Sequence[Path]) -> None:
-        """Collect. Raises TestsError, with pytest's own account, where that fails."""
+        """Collect. Raises HiddenTestsError, with pytest's own account, where that fails."""
         for file in files:
             if not file.is_file():
-                raise TestsError(f"{file}: there is no such file of hidden tests")
+                raise HiddenTestsError(f"{file}: there is no such file of hidden tests")
         self.plugin = StudentPlugin()
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         config = _prepareconfig([*ARGUMENTS, *(str(f) for f in files)], plugins=[self.plugin])
@@ -104,7 +104,7 @@ class PreparedSession:
         config.hook.pytest_sessionstart(session=self.session)
         self.session.perform_collect()
         if errors.texts or not self.session.items:
-            raise TestsError("the hidden tests cannot be collected:\n" + "\n".join(errors.texts))
+            raise HiddenTestsError("the hidden tests cannot be collected:\n" + "\n".join(errors.texts))
         self.units = {f.stem.removeprefix(PREFIX): _hidden_tests(f, self.session.items) for f in files}
 
     def run(self, test: HiddenTest, student: Student, seed: int, seconds: float) -> Outcome:
@@ -171,7 +171,7 @@ def _hidden_tests(file: Path, items: Sequence[Any]) -> list[HiddenTest]:
         where = f"{file.name}: {item.name}"
         exercise, points = item.get_closest_marker("exercise"), item.get_closest_marker("points")
         if exercise is None or points is None:
-            raise TestsError(f"{where}: needs @exercise on its class and @points(worth, reveals=...) on itself")
+            raise HiddenTestsError(f"{where}: needs @exercise on its class and @points(worth, reveals=...) on itself")
         name = points.kwargs.get("name") or getattr(item, "originalname", item.name).removeprefix(PREFIX)
         limit = item.get_closest_marker("limit")
         made = HiddenTest(
@@ -185,7 +185,7 @@ def _hidden_tests(file: Path, items: Sequence[Any]) -> list[HiddenTest]:
         )
         known = tests.setdefault(name, made)
         if known.exercise != made.exercise:
-            raise TestsError(f"{where}: another exercise of this unit has a test of this name; names must differ")
+            raise HiddenTestsError(f"{where}: another exercise of this unit has a test of this name; names must differ")
         known.items.append(item)
     return list(tests.values())
 

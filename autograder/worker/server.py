@@ -161,7 +161,7 @@ class Server:
         return function(*args, **kwargs)
 
     def do_after(self, function: Any, args: list[Any], kwargs: dict[str, Any], options: Any) -> Any:
-        return [function(*args, **kwargs), args]
+        return [function(*args, **kwargs), [None if callable(a) else a for a in args]]
 
     def do_vjp(self, function: Any, args: list[Any], kwargs: dict[str, Any], options: Any) -> Any:
         """The output, and the gradients of <output, cotangents> with respect to the float arguments and parameters."""
