@@ -19,7 +19,7 @@ from autograder.verdict import Verdict
 if TYPE_CHECKING:
     from autograder.judge.grade import Settings
     from autograder.judge.session import PreparedSession
-    from autograder.judge.workers import ZygoteProcess
+    from autograder.worker.process import ZygoteProcess
 
 RUN_FILE = "run.json"
 Told = Callable[[Submission, "Verdict | None"], None]
@@ -96,10 +96,12 @@ class Run:
         return summary
 
     def _verdicts(self, summary: Summary) -> Iterator[tuple[Submission, str | None]]:
-        from autograder.judge.workers import ZygoteProcess, layers_of
+        from autograder.worker.process import ZygoteProcess
 
         zygote = ZygoteProcess(self.options.sandbox, self.options.device)  # imports torch while we do
         try:
+            from autograder.judge.workers import layers_of
+
             session = prepare(self.course, self.options.units)
             zygote.wait_until_up()
             summary.layers = layers_of(zygote)

@@ -21,15 +21,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from autograder.course import load_course
 
+from autograder.course import load_course
 from autograder.grading import prepare
 from autograder.intake import Submission
 from autograder.judge.batch import Batch, Workers
 from autograder.judge.grade import Judge, Settings
 from autograder.judge.session import PreparedSession, on_alarm
-from autograder.judge.workers import Worker, ZygoteProcess
+from autograder.judge.workers import Worker
 from autograder.release import read_source
+from autograder.worker.process import ZygoteProcess
 
 ROOT = Path(__file__).parents[1]
 RUNS = 5
@@ -243,8 +244,10 @@ def first_answer(bench: Bench) -> None:
         imports.append(import_torch_seconds())
         answers.append(seconds_to_first_answer(bench.units[0]))
     print("\n## `hw check`\n")
-    print(f"`python -c 'import torch'`: {median(imports):.2f} s. `hw check {bench.units[0]}` until it has told the first")
-    print(f"test's outcome: {median(answers):.2f} s, {median(answers) / median(imports):.2f} times that.")
+    print(
+        f"`python -c 'import torch'`: {median(imports):.2f} s. `hw check {bench.units[0]}` until the first outcome is"
+    )
+    print(f"told: {median(answers):.2f} s, {median(answers) / median(imports):.2f} times that.")
 
 
 if __name__ == "__main__":

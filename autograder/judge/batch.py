@@ -23,9 +23,10 @@ import torch
 from autograder.intake import Submission
 from autograder.judge.grade import Judge, Settings
 from autograder.judge.session import PreparedSession, on_alarm
-from autograder.judge.workers import Worker, ZygoteProcess
+from autograder.judge.workers import Worker
 from autograder.worker.kernel import prctl
 from autograder.worker.lockdown import PR_SET_PDEATHSIG
+from autograder.worker.process import ZygoteProcess
 
 REUSE = 50  # submissions for one judge
 GRACE = 15.0  # seconds that a judge may exceed a submission's limit before it is killed

@@ -15,12 +15,11 @@ from autograder.judge.messages import explain, syntax_error
 from autograder.judge.session import HiddenTest, Outcome, PreparedSession
 from autograder.judge.student import Source, Student, StudentError
 from autograder.judge.workers import Limit, Worker, WorkerDied
-from autograder.verdict import ExerciseResult, TestResult, Verdict
+from autograder.verdict import DUTY_ALONE, ExerciseResult, TestResult, Verdict
 
 STRIKES = 2  # so many tests of an exercise may run out of time before the rest of its tests is not run
 OUT_OF_TIME = "Not run: the time for the whole submission was used up by earlier tests."
 TWO_STRIKES = "Not run: earlier tests of this exercise did not finish in time."
-DUTY_ALONE = "This counts as soon as one of the tests above passes."
 
 
 @dataclass(frozen=True)

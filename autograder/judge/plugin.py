@@ -17,7 +17,8 @@ import torch
 
 from autograder.judge.session import StudentPlugin
 from autograder.judge.student import Source, Student
-from autograder.judge.workers import Worker, ZygoteProcess
+from autograder.judge.workers import Worker
+from autograder.worker.process import ZygoteProcess
 
 SECONDS = 60.0  # a debugger's patience is not a grader's
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from autograder.report.page import bar, page, score, shown
 from autograder.report.svg import matrix_svg
-from autograder.verdict import ExerciseResult, TestResult, Verdict
+from autograder.verdict import DUTY_ALONE, ExerciseResult, TestResult, Verdict
 
 
 def feedback_page(student: str, verdicts: Sequence[Verdict], course: str, units: Mapping[str, str]) -> str:
@@ -39,7 +39,7 @@ def _exercise(exercise: ExerciseResult) -> str:
     body += f'<span class="soft">{score(exercise.score, exercise.max_score)}</span></div>'
     if exercise.diagnosis is not None:
         body += f"<p><b>{shown(exercise.diagnosis.title)}</b> {shown(exercise.diagnosis.hint)}</p>"
-    messages = {t.message for t in failed}
+    messages = {t.message for t in failed} - {DUTY_ALONE}
     if failed and not passed and len(messages) == 1 and (message := messages.pop()):
         body += f"<pre>{shown(message)}</pre>"  # one cause for all: not done yet, not defined, an exception
         return f'<section class="card">{body}</section>'

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from autograder.report.page import bar, page, score, shown
 from autograder.report.table import number
-from autograder.verdict import TestResult, Verdict
+from autograder.verdict import DUTY_ALONE, TestResult, Verdict
 
 ByStudent = Mapping[str, Sequence[Verdict]]
 
@@ -112,6 +112,8 @@ def _clusters(verdicts: Sequence[Verdict]) -> str:
         for exercise in v.exercises:
             for test in exercise.tests:
                 if not test.passed and v.problem is None:
+                    if test.message == DUTY_ALONE:
+                        continue
                     key = (
                         exercise.name,
                         test.title if test.message.startswith("Your code") else test.message or test.title,

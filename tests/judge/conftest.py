@@ -11,8 +11,9 @@ import pytest
 from autograder.intake import Submission
 from autograder.judge.grade import Judge, Settings
 from autograder.judge.session import PreparedSession, on_alarm
-from autograder.judge.workers import Worker, ZygoteProcess
+from autograder.judge.workers import Worker
 from autograder.verdict import TestResult, Verdict
+from autograder.worker.process import ZygoteProcess
 
 LAB = Path(__file__).parent / "lab"
 RIGHT = (LAB / "right.py").read_text()

@@ -1,4 +1,4 @@
-"""The prepared session decides as plain pytest does: it stands on private calls, so this must be shown, not believed."""
+"""The prepared session decides as plain pytest does: it stands on private calls, so it must be shown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.judge.session import PreparedSession, HiddenTestsError
+from autograder.judge.session import HiddenTestsError, PreparedSession
 from tests.judge.conftest import LAB, RIGHT, failed, submission
 from tests.judge.faults import FAULTS
 
@@ -62,7 +62,7 @@ def test_a_mistake_in_hidden_tests_is_told_before_anything_is_graded(tmp_path, t
 
 
 def test_hidden_tests_that_are_not_there_are_named(tmp_path):
-    with pytest.raises(HiddenTestsError, match="test_nowhere.py"):
+    with pytest.raises(HiddenTestsError, match="test_nowhere"):
         PreparedSession([tmp_path / "test_nowhere.py"])
 
 

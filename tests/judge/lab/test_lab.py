@@ -1,4 +1,4 @@
-"""Hidden tests that use all that the `student` fixture offers, for the engine's own tests to run on right and wrong code."""
+"""Hidden tests that use all of the `student` fixture, run by the engine's own tests on right and wrong code."""
 
 import pytest
 import torch
