@@ -67,6 +67,7 @@ from torch import Tensor
 # | $x_2 = (1, 1)$ | .211942 | .211942 | .576117 | (.788058, .788058) |
 #
 # Look at the table before you write.
+#
 # - Do the rows sum to one, or the columns? Which of the two does "the weights of $x_1$" ask for?
 # - $X X^\top$ is symmetric. Is $A$?
 # - Does a token always take most from itself? What happens to a short vector next to a long one?
@@ -164,7 +165,7 @@ from attention import is_attention_matrix
 
 @pytest.mark.parametrize("shape", [(3, 3), (2, 5), (2, 3, 4, 4)])
 def test_a_softmax_over_the_last_axis_is_accepted(shape):
-    assert is_attention_matrix(torch.softmax(torch.randn(shape), dim=-1))
+    assert is_attention_matrix(torch.softmax(torch.randn(shape), dim=-1)), f"a softmax of shape {shape} was refused"
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,7 @@ def test_a_softmax_over_the_last_axis_is_accepted(shape):
     ],
 )
 def test_a_matrix_with_a_flaw_is_refused(flaw, weights):
-    assert not is_attention_matrix(weights), flaw
+    assert not is_attention_matrix(weights), f"accepted, though {flaw}"
 
 
 # %% [markdown]
@@ -354,15 +355,15 @@ def test_the_same_matrix_twice_is_the_shared_case():
 # $$\text{Var}(q \cdot k) = D_k, \qquad \text{Var}\left(\frac{q \cdot k}{\sqrt{D_k}}\right) = 1$$
 #
 # ```
-#                  -16      -8       0       8      16
-#  Dk =  4                      ░▓█████▓░                    typical size  2
-#  Dk = 16                   ░▒▓▓█████▓▓▒░                   typical size  4
-#  Dk = 64           ░░▒▒▒▓▓▓▓███████▓▓▓▓▒▒▒░░               typical size  8
+#   q·k       -24     -16      -8       0       8      16      24
+#   Dk =  4                            ░▒███▒░                          typical size 2
+#   Dk = 16                         ░▒▒▓█████▓▒▒░                       typical size 4
+#   Dk = 64                  ░░░▒▒▒▓▓▓█████████▓▓▓▒▒▒░░░                typical size 8
 # ```
 #
 # Believe it when you have measured it. Draw $n$ queries, then $n$ keys, each of shape $(n, D_k)$, standard normal,
 # from the generator that you are given. Take the $n$ dot products, and return two sample variances: of the dot
-# products, and of the same dot products divided by $\sqrt{D_k}$. With $n = 20{,}000$ and
+# products, and of the same dot products divided by $\sqrt{D_k}$. With n = 20,000 and
 # `torch.Generator().manual_seed(1)`, one width after the other from the same generator:
 #
 # | $D_k$ | 4 | 16 | 64 | 256 |
@@ -689,11 +690,13 @@ def with_positions(x):
 
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4)])
 def test_self_attention_has_no_gap(shape):
-    assert equivariance_gap(self_attention, torch.randn(shape), ORDER) < 1e-5
+    gap = equivariance_gap(self_attention, torch.randn(shape), ORDER)
+    assert gap < 1e-5, f"self-attention is equivariant, and was given a gap of {gap:.2g}"
 
 
 def test_positions_open_a_gap():
-    assert equivariance_gap(with_positions, torch.randn(3, 4), ORDER) > 1e-3
+    gap = equivariance_gap(with_positions, torch.randn(3, 4), ORDER)
+    assert gap > 1e-3, f"positions break the equivariance, and the gap was given as {gap:.2g}"
 
 
 def test_the_gap_of_a_running_sum():
@@ -716,9 +719,9 @@ def test_the_gap_of_a_running_sum():
 #                              └─────────────────► A x         twice the input, other weights
 # ```
 #
-# In numbers: one of the two tokens is 0, the other one is 1. Then token 1 takes $e/(1+e) = .731$ from itself, and its
-# output is .731. For twice the input it takes $e^4/(1+e^4) = .982$, and its output is $2 \times .982 = 1.964$, not $2
-# \times .731 = 1.462$.
+# In numbers, with two tokens of one feature, 0 and 1, as in step 1. Token 1 takes .731 from itself (that is
+# $e / (1 + e)$), so its output is .731. Twice the input, 0 and 2, makes it take .982 ($e^4 / (1 + e^4)$), and its
+# output is 2 · .982 = 1.964, not 2 · .731 = 1.462.
 #
 # Write the probe: the largest absolute entry of $f(2x) - 2 f(x)$. It is zero for a linear layer. For the two tokens
 # above it is .502.
@@ -750,7 +753,8 @@ from attention import linearity_probe
 
 def test_frozen_weights_give_a_linear_layer():
     weights = torch.softmax(torch.randn(4, 4), dim=-1)
-    assert linearity_probe(lambda x: weights @ x, torch.randn(4, 3)) < 1e-5
+    probe = linearity_probe(lambda x: weights @ x, torch.randn(4, 3))
+    assert probe < 1e-5, f"a product with fixed weights is linear, and was given {probe:.2g}"
 
 
 def test_weights_made_from_the_input_do_not():
@@ -776,8 +780,8 @@ def test_weights_made_from_the_input_do_not():
 # ```
 #
 # Two things can be read off. *It is sparse*: a causal $A$ leaves $N(N-1)/2$ blocks empty. *It is shared*: all blocks
-# are multiples of one matrix. A free layer for 10 tokens of 64 features would have $(10 \cdot 64)^2 = 409{,}600$
-# weights; attention's four matrices have $4 \cdot 64^2 = 16{,}384$, and they serve a sentence of any length.
+# are multiples of one matrix. A free layer for 10 tokens of 64 features would have (10 · 64)² = 409,600
+# weights; attention's four matrices have 4 · 64² = 16,384, and they serve a sentence of any length.
 #
 # With the $A$ above, $D = 2$, $D_v = 1$ and $W = (1, 2)^\top$:
 #
@@ -855,9 +859,9 @@ def test_the_matrix_does_what_frozen_attention_does():
 # At which $N$ does attention cost as much as the other two together? (Solve it: the answer is a small multiple of
 # $D$.)
 #
-# And then there is memory. Each head writes down a score for every pair of tokens, $n^2$ of them. An image of $224
-# \times 224$ pixels, each pixel a token, has 50,176 tokens and 2,517,630,976 scores. Cut into patches it has 197
-# tokens and 38,809 scores. That is why image models cut.
+# And then there is memory. Each head writes down a score for every pair of tokens, $n^2$ of them. An image of
+# 224 × 224 pixels, each pixel a token, has 50,176 tokens and 2,517,630,976 scores. Cut into patches it has 197 tokens
+# and 38,809 scores. That is why image models cut.
 #
 # - Which of the three parts does a longer sentence make worse, and which a wider model?
 # - These are counts. Are they whole numbers in your code too?
@@ -895,14 +899,14 @@ from attention import attention_macs, score_entries
 
 
 def test_the_counts_of_the_handout():
-    assert attention_macs(64, 64) == (1_048_576, 524_288, 2_097_152)
-    assert score_entries(197) == 38_809
-    assert score_entries(50_176) == 2_517_630_976
+    assert attention_macs(64, 64) == (1_048_576, 524_288, 2_097_152), "the layer of the picture"
+    assert score_entries(197) == 38_809, "the image cut into patches"
+    assert score_entries(50_176) == 2_517_630_976, "the image pixel by pixel"
 
 
 def test_twice_the_tokens_cost_twice_the_projections_and_four_times_the_attention():
     once, twice = attention_macs(10, 6), attention_macs(20, 6)
-    assert [b / a for a, b in zip(once, twice, strict=True)] == [2, 4, 2]
+    assert [b / a for a, b in zip(once, twice, strict=True)] == [2, 4, 2], "the growth of the three parts"
 
 
 # %% [markdown]

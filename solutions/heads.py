@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Heads: several conversations at once
 #
-# In *the cat that chased the mice was tired*, the word *was* has two questions. Who was tired? *The cat.* And is the
-# subject one or many? *One.* A softmax gives each word a single set of weights, and a single set of weights gives a
-# single average. Two answers in one average blur each other.
+# In *the cat that chased the mice was tired*, the word *was* has two questions. Who was it? *The cat.* And what was it?
+# *Tired.* A softmax gives each word a single set of weights, and a single set of weights gives a single average. Two
+# answers in one average blur each other.
 #
 # So let each word ask several questions at the same time. Cut its vector into pieces, let **every piece attend on
 # its own**, and put the answers back together. Each piece is called a *head*. That is all there is to *multi-head
@@ -36,13 +36,13 @@
 # `F.scaled_dot_product_attention` is allowed too, as long as its answer is all you want: it does not tell the weights.
 
 # %%
+import math
+
 import torch
 from torch import Tensor, nn
 
+
 # %% tags=["solution_only"]
-import math
-
-
 def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Scaled dot-product attention: output (..., N, Dv) and weights (..., N, M), zero where no key is allowed."""
     scores = query @ key.mT / math.sqrt(query.shape[-1])  # (..., N, M)
@@ -675,7 +675,8 @@ def test_a_single_source_token_is_what_every_target_token_gets():
 #
 # | | your module | `nn.MultiheadAttention` |
 # |---|---|---|
-# | queries, keys, values | `w_query`, `w_key`, `w_value`, or `w_qkv` | `in_proj_weight` $(3D, D)$ and `in_proj_bias` $(3D)$, rows in the order query, key, value |
+# | query, key, value | `w_query`, `w_key`, `w_value`, or `w_qkv` | `in_proj_weight`, `in_proj_bias`, in this order |
+# | their shapes | $(D, D)$ and $(D)$ each, or $(3D, D)$ and $(3D)$ | $(3D, D)$ and $(3D)$ |
 # | output | `w_out` | `out_proj.weight`, `out_proj.bias` |
 # | shape of a batch | $(B, N, D)$ | $(N, B, D)$, unless it is made with `batch_first=True` |
 # | mask of bools | `True` = may attend | `True` = may **not** attend |

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from autograder.worker import lockdown
 
+ROOT = Path(__file__).parents[1]
 NOBODY = 65534
 WHO = ["root", "ordinary user"] if os.geteuid() == 0 else ["ordinary user"]
 

@@ -51,7 +51,7 @@ def centred(scores):
 
 
 def number(value):
-    """A number of the student's, also as a tensor of one element: its type is a test of its own."""
+    """A number of the student's; a tensor of one element is as good."""
     single = isinstance(value, torch.Tensor) and value.numel() == 1
     assert single or isinstance(value, (bool, int, float)), "that is not one number"
     return value.item() if single else value
@@ -84,64 +84,65 @@ class TestDotProductSelfAttention:
         require(agrees(weights, torch.ones_like(x[:, :1])))
 
 
+def draw_weights(*batch):
+    return torch.softmax(draw(*batch, 4, 6), dim=-1)
+
+
+def require_refused(student, **flawed):
+    """These are refused (the underscores of their names read as spaces), while a softmax is accepted."""
+    accepted, *answers = student.is_attention_matrix.each([(draw_weights(),), *((thing,) for thing in flawed.values())])
+    assert number(accepted), "a softmax was refused"
+    for name, answer in zip(flawed, answers, strict=True):
+        assert not number(answer), f"{name.replace('_', ' ')} was accepted"
+
+
 @exercise("is_attention_matrix")
 class TestIsAttentionMatrix:
     @points(0.5, reveals="Weights may be exactly zero or one")
     def test_accepts_zeros_and_ones(self, student):
-        weights = torch.softmax(draw(4, 6), dim=-1)
+        weights = draw_weights()
         weights[1] = torch.eye(6)[2]
         assert number(student.is_attention_matrix(weights)), "a row with all its weight on one token was refused"
 
-    @points(0.5, reveals="Any leading dimensions are allowed")
-    def test_accepts_batches(self, student):
-        answers = student.is_attention_matrix.each([(torch.softmax(draw(*s, 4, 6), dim=-1),) for s in [(3,), (2, 3)]])
-        for dims, answer in enumerate(answers, start=3):
-            assert number(answer), f"attention weights with {dims} dimensions were refused"
+    @points(0.5, reveals="Any leading dimensions are allowed, and every matrix counts")
+    def test_batches(self, student):
+        spoiled = draw_weights(2, 3)
+        spoiled[-1, -1] *= 2
+        three, four, bad = student.is_attention_matrix.each([(draw_weights(3),), (draw_weights(2, 3),), (spoiled,)])
+        assert number(three), "attention weights with three dimensions were refused"
+        assert number(four), "attention weights with four dimensions were refused"
+        assert not number(bad), "a batch whose last matrix is wrong was accepted"
 
-    @points(0.5, reveals="Every row of every matrix must sum to one")
+    @points(0.5, reveals="Each row must sum to one, not only all of them on average")
     def test_looks_at_each_row(self, student):
-        row = torch.softmax(draw(2, 3, 4, 6), dim=-1)
-        shared = row.clone()
-        shared[-1, -1, 0] *= 0.5  # all four rows together still sum to four
-        shared[-1, -1, 1] *= 1.5
-        assert not number(student.is_attention_matrix(shared)), (
-            "a batch whose last matrix has two bad rows was accepted"
-        )
+        shared = draw_weights()
+        shared[0] *= 0.5
+        shared[1] *= 1.5  # all rows together still sum to four
+        require_refused(student, a_matrix_with_two_bad_rows=shared)
 
     @points(0.5, reveals="A sum counts as one up to 1e-5, and not beyond")
     def test_tolerance(self, student):
-        weights = torch.softmax(draw(4, 6), dim=-1)
-        factors = (1 + 3e-6, 1 + 1e-4, 1 - 1e-4)
-        inside, above, below = student.is_attention_matrix.each((weights * factor,) for factor in factors)
-        assert number(inside), "rows that sum to one up to rounding were refused"
-        assert not number(above), "rows whose sum is above one were accepted"
-        assert not number(below), "rows whose sum is below one were accepted"
+        weights = draw_weights()
+        assert number(student.is_attention_matrix(weights * (1 + 3e-6))), "rows that sum to one up to rounding: refused"
+        require_refused(student, a_sum_above_one=weights * (1 + 1e-4), a_sum_below_one=weights * (1 - 1e-4))
 
     @points(0.5, reveals="No weight may be negative")
     def test_refuses_negative(self, student):
-        weights = torch.softmax(draw(4, 6), dim=-1)
+        weights = draw_weights()
         weights[2] = torch.tensor([0.75, -0.5, 0.25, 0.25, 0.125, 0.125])
-        assert not number(student.is_attention_matrix(weights)), "a row with a negative weight was accepted"
+        require_refused(student, a_row_with_a_negative_weight=weights)
 
     @points(0.5, reveals="NaN is no weight")
     def test_refuses_nan(self, student):
-        weights = torch.softmax(draw(4, 6), dim=-1)
+        weights = draw_weights()
         weights[1, 3] = math.nan
-        assert not number(student.is_attention_matrix(weights)), "a row with NaN was accepted"
+        require_refused(student, a_row_with_NaN=weights)
 
     @points(0.5, reveals="Anything but a tensor of floats with rows gets False, and no error")
     def test_refuses_other_things(self, student):
         eye = torch.eye(3)
-        things = {
-            "a tensor of integers": eye.long(),
-            "a tensor of bools": eye.bool(),
-            "a list": eye.tolist(),
-            "a single row": eye[0],
-            "None": None,
-        }
-        answers = student.is_attention_matrix.each([(thing,) for thing in things.values()])
-        for i, name in enumerate(things):
-            assert not number(answers[i]), f"{name} was accepted"
+        tensors = {"a_tensor_of_integers": eye.long(), "a_tensor_of_bools": eye.bool(), "a_single_row": eye[0]}
+        require_refused(student, a_list=eye.tolist(), nothing=None, **tensors)
 
 
 @exercise("soft_lookup")
@@ -155,8 +156,10 @@ class TestSoftLookup:
     @points(1, reveals="Half the temperature is the same as twice the query")
     def test_temperature(self, student):
         query, keys, values = draw(3), draw(5, 3), draw(5, 2)
-        cold, double = student.soft_lookup.each([(query, keys, values, 0.5), (2 * query, keys, values, 1.0)])
+        asked = [(query, keys, values, 1.0), (query, keys, values, 0.5), (2 * query, keys, values, 1.0)]
+        warm, cold, double = student.soft_lookup.each(asked)
         require(agrees(cold, double))
+        assert not torch.equal(cold, warm), "the temperature makes no difference"
 
     @points(0.5, reveals="A dictionary of one entry returns its value, and its shape")
     def test_one_entry(self, student):
@@ -187,6 +190,7 @@ class TestScoresSeparate:
         w_key[2] = 0  # token 2 has no key: nobody finds anything in it
         scores = student.scores_separate(x, draw(4, 3), w_key)
         assert (scores[:, 2] == 0).all(), "a token whose key is zero still gets a score as a key"
+        assert (scores[2] != 0).any(), "a token whose key is zero finds nothing as a query"
 
 
 @exercise("dot_variance")
@@ -195,11 +199,12 @@ class TestDotVariance:
     # n = 1000 from the exact density of q·k: 1e-12 under the band and 1e-13 over it at width 8, less at width 32).
     @points(1, reveals="The variance of the dot product is the width of the vectors")
     def test_raw_variance(self, student):
-        widths = (8, 32)
+        widths = (8, 8, 8, 32)
         answers = student.dot_variance.each((d_key, 1000, draw_generator()) for d_key in widths)
-        for d_key, (raw, _) in zip(widths, answers, strict=True):
-            raw = number(raw)
+        variances = [number(raw) for raw, _ in answers]
+        for d_key, raw in zip(widths, variances, strict=True):
             assert d_key / 1.5 < raw < d_key * 1.5, f"the variance of q·k is {raw:.3g} for vectors of {d_key} entries"
+        assert len(set(variances[:3])) > 1, "three draws gave exactly the same variance: it was not measured"
 
     @points(1, reveals="The second variance is that of the same dot products over the root of the width")
     def test_scaled_variance(self, student):
@@ -209,11 +214,13 @@ class TestDotVariance:
     @points(1, reveals="All draws come from the generator that is passed in")
     def test_draws_from_the_generator(self, student):
         generator = draw_generator()
-        later = generator.clone_state()
-        torch.randn(1, generator=later)
-        first, again, moved = student.dot_variance.each([(4, 50, g) for g in (generator, generator, later)])
-        assert number(first[0]) == number(again[0]), "the same generator gave another result"
-        assert number(first[0]) != number(moved[0]), "a generator that has moved on gave the same result"
+        moved = [generator.clone_state(), generator.clone_state()]
+        for steps, later in enumerate(moved, 1):
+            torch.randn(steps, generator=later)
+        answers = student.dot_variance.each((4, 50, g) for g in (generator, generator, *moved))
+        first, again, *others = [number(raw) for raw, _ in answers]
+        assert first == again, "the same generator gave another result"
+        assert others != [first, first], "generators that have moved on gave the same result"  # by chance: below 1e-12
 
 
 @exercise("softmax_jacobian")
@@ -337,22 +344,24 @@ def first_everywhere(x):
     return x[..., :1, :].expand_as(x)
 
 
+def require_gaps(of_equivariant, of_causal):
+    """A tester that always gives the same answer is none, so each test asks for both."""
+    assert 0 <= number(of_equivariant) < ATOL, f"an equivariant layer was given {number(of_equivariant):.2g}"
+    assert number(of_causal) > 1e-9, f"a layer with a causal mask was given {number(of_causal):.2g}"
+
+
 @exercise("equivariance_gap")
 class TestEquivarianceGap:
     @points(1.5, reveals="An equivariant layer has no gap")
     def test_no_gap(self, student):
         x, order = draw(5, 3), draw_cycle(5)
-        answers = student.equivariance_gap.each([(f, x, order) for f in (self_attention, mean_everywhere)])
-        for answer in answers:
-            assert number(answer) < ATOL, f"a layer that is equivariant was given a gap of {number(answer):.2g}"
+        answers = student.equivariance_gap.each([(f, x, order) for f in (self_attention, causal_attention)])
+        require_gaps(*answers)
 
     @points(1.5, reveals="A layer that is not equivariant has a gap")
     def test_some_gap(self, student):
-        x, order = draw(5, 3), draw_cycle(5)
-        layers = {"with a causal mask": causal_attention, "that turns the order around": turned_around}
-        answers = student.equivariance_gap.each([(f, x, order) for f in layers.values()])
-        for i, name in enumerate(layers):
-            assert number(answers[i]) > 1e-9, f"a layer {name} was given a gap of {number(answers[i]):.2g}"
+        gap = number(student.equivariance_gap(turned_around, draw(5, 3), draw_cycle(5)))
+        assert gap > 1e-9, f"a layer that turns the order around was given a gap of {gap:.2g}"
 
     @points(1, reveals="The gap is the largest absolute difference")
     def test_size_of_the_gap(self, student):
@@ -363,13 +372,15 @@ class TestEquivarianceGap:
 
     @points(1, reveals="In a batch, the order applies to the tokens")
     def test_gap_in_a_batch(self, student):
-        gap = number(student.equivariance_gap(mean_everywhere, draw(2, 5, 3), draw_cycle(5)))
-        assert gap < ATOL, f"an equivariant layer was given a gap of {gap:.2g} on a batch"
+        x, order = draw(2, 5, 3), draw_cycle(5)
+        answers = student.equivariance_gap.each([(f, x, order) for f in (mean_everywhere, causal_attention)])
+        require_gaps(*answers)
 
     @points(0.5, reveals="The tester leaves its input as it was")
     def test_gap_keeps_x(self, student):
         x = draw(5, 3)
-        _, (_, left, _) = student.equivariance_gap.after(self_attention, x, draw_cycle(5))
+        gap, (_, left, _) = student.equivariance_gap.after(causal_attention, x, draw_cycle(5))
+        require_gaps(0.0, gap)
         assert torch.equal(left, x), "x was changed in place"
 
 
@@ -378,8 +389,10 @@ class TestLinearityProbe:
     @points(1, reveals="A linear layer gets zero")
     def test_frozen_attention(self, student):
         weights = torch.softmax(draw(4, 4), dim=-1)
-        probe = number(student.linearity_probe(lambda x: weights @ x, draw(4, 3)))
-        assert probe < ATOL, f"attention with frozen weights was given {probe:.2g}"
+        asked = [(lambda x: weights @ x, draw(4, 3)), (self_attention, draw(4, 3))]
+        frozen, alive = map(number, student.linearity_probe.each(asked))
+        assert 0 <= frozen < ATOL, f"attention with frozen weights was given {frozen:.2g}"
+        assert alive > 1e-9, f"attention, whose weights follow its input, was given {alive:.2g}"
 
     @points(1, reveals="The probe is the largest absolute entry of f(2x) - 2 f(x)")
     def test_size_of_the_probe(self, student):
@@ -391,7 +404,8 @@ class TestLinearityProbe:
     @points(0.5, reveals="The probe leaves its input as it was")
     def test_probe_keeps_x(self, student):
         x = draw(4, 3)
-        _, (_, left) = student.linearity_probe.after(self_attention, x)
+        probe, (_, left) = student.linearity_probe.after(self_attention, x)
+        assert number(probe) > 1e-9, f"attention was given {number(probe):.2g}"
         assert torch.equal(left, x), "x was changed in place"
 
 

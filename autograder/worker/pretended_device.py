@@ -5,14 +5,14 @@
         y = model.to("cuda")(x)                  # raises WrongDevice where a tensor on the CPU meets one on the "GPU"
     on_gpu(y), host(y)                           # was the result left on the GPU? its numbers
 
-The rules of CUDA are in `pretended_tensor`. Here is what must hold around them: torch's Python functions, which look at
-devices before any operation, and the claim that there is a GPU. Load the code under test inside the context as well, for
-the sake of a `DEVICE = "cuda" if torch.cuda.is_available() else "cpu"` at its top.
+The rules of CUDA are in `pretended_tensor`. Here is what must hold around them: torch's Python functions, which look
+at devices before any operation, and the claim that there is a GPU. Load the code under test inside the context too, for
+a `DEVICE = "cuda" if torch.cuda.is_available() else "cpu"` at its top.
 
 Only what `device_error` knows blames the code: any other error may be this module's own, and is no verdict. It finds
 mistakes, not cheats. Out of its sight: `type(x) is torch.Tensor`, a second GPU, CUDA's memory, speed and rounding,
-sparse tensors, `torch.compile`. The context is for one thread, and leaves torch as it was but for one trace: torch's C++
-may note that CUDA has been started, so a process that will use a real GPU must have used it before.
+sparse tensors, `torch.compile`. The context is for one thread, and leaves torch as it was but for one trace: torch's
+C++ may note that CUDA has been started, so a process that will use a real GPU must have used it before.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def host(value: Any) -> Any:
 
 
 def to_gpu(value: Any) -> Any:
-    """The value with its tensors and modules, also in lists, tuples and dicts, on the GPU; a tensor becomes a new leaf."""
+    """The value with its tensors (new leaves) and modules, also in lists, tuples and dicts, on the GPU."""
     return _convert(_leaf_to_gpu, value)
 
 
@@ -83,7 +83,8 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 # -- torch's Python functions -----------------------------------------------------------------------------------------
 def _default_device() -> torch.device | None:
-    contexts = [mode.device for mode in _get_current_function_mode_stack() if isinstance(mode, DeviceContext)]
+    modes = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+    contexts = [mode.device for mode in modes if isinstance(mode, DeviceContext)]
     return contexts[-1] if contexts else None
 
 
@@ -116,8 +117,7 @@ def _set_data(x: Tensor, new: Tensor) -> None:
     """`x.data = new`: x stays the same object, across devices too."""
     if on_gpu(x) != on_gpu(new):
         other = Parameter(new, x.requires_grad) if isinstance(x, Parameter) else new.detach()
-        swap_tensors(x, other.requires_grad_(x.requires_grad))
-        return
+        return swap_tensors(x, other.requires_grad_(x.requires_grad))  # type: ignore[no-untyped-call, no-any-return]
     Tensor.data.__set__(x, new)  # type: ignore[attr-defined]
     if isinstance(x, Pretended) and isinstance(new, Pretended):
         x._host = new._host
@@ -153,7 +153,7 @@ class _Functions(TorchFunctionMode):
         return func(*args, **({**kwargs, "device": META} if is_gpu(device) else kwargs))
 
 
-class _Operations(TorchDispatchMode):
+class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sends every operation through `run`, also those without a pretended tensor: they may make one."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -175,11 +175,12 @@ class _Generator(metaclass=_GeneratorType):
         return _GPUGenerator() if is_gpu(device) else CPU_GENERATOR(device)
 
 
-CPU_GENERATOR, PLAIN_APPLY = torch.Generator, Module._apply
+CPU_GENERATOR = torch.Generator
+PLAIN_APPLY: Any = Module._apply
 
 
-def _apply(module: Module, change: Callable[[Tensor], Tensor], recurse: bool = True) -> Module:
-    """Module._apply, of `model.to(device)`: as on CUDA a parameter stays the same object, so that tied weights stay tied."""
+def _apply(module: Module, change: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+    """Module._apply, for `model.to(device)`: a parameter stays the same object, as on CUDA: tied weights stay tied."""
     before = torch.__future__.get_swap_module_params_on_conversion()
     torch.__future__.set_swap_module_params_on_conversion(True)
     try:
@@ -221,13 +222,13 @@ if hasattr(torch, "accelerator"):  # since torch 2.6
 
 @contextmanager
 def pretended_gpu() -> Iterator[None]:
-    """While it is open torch has one CUDA device, in the whole process. Load the code under test, and call it, inside."""
+    """While it is open, torch in this process has one CUDA device: load the code under test inside, and call it."""
     before = [(owner, name, getattr(owner, name)) for owner, claims in CLAIMS for name in claims]
     try:
         for owner, claims in CLAIMS:
             for name, claim in claims.items():
                 setattr(owner, name, claim)
-        with _Functions(), _Operations():
+        with _Functions(), _Operations():  # type: ignore[no-untyped-call]
             yield
     finally:
         for owner, name, value in before:

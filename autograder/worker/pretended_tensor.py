@@ -2,7 +2,7 @@
 
 To Python a `Pretended` tensor says `cuda:0`. To torch's C++ it says `meta`: autograd treats that like the CPU, and what
 a composite operation makes inside, "like x", can be recognised. Its numbers are an ordinary CPU tensor. Every aten
-operation on it passes `run`, which refuses what CUDA refuses, and runs the rest on the CPU tensors. The rules are torch's:
+operation on it passes `run`, which refuses what CUDA refuses, and runs the rest on the CPU tensors. CUDA's rules:
   * Element-wise operations take CPU tensors without dimensions as inputs, never as the output; others take none.
   * `a[i]`: indices on the CPU may index a tensor on the GPU, but not the other way round.
   * `a[i] = v`: slices and numbers copy from any device; where i holds tensors, v lies with a or has no dimensions.
@@ -42,7 +42,7 @@ class Pretended(Tensor):
     """Wraps a CPU tensor, `_host`, of the same sizes and strides."""
 
     _host: Tensor
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
     def __new__(cls, data: Tensor) -> Pretended:
@@ -52,7 +52,7 @@ class Pretended(Tensor):
         return self
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         return run(func, args, kwargs or {})
 
     device = property(lambda self: GPU)
@@ -71,14 +71,15 @@ class Pretended(Tensor):
         return self._host.tolist()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Pretended:
-        new = memo[id(self)] = Pretended(self._host.clone()).requires_grad_(self.requires_grad)
+        new = memo[id(self)] = Pretended(self._host.clone())
+        new.requires_grad_(self.requires_grad)
         new.__dict__.update({k: v for k, v in self.__dict__.items() if k != "_host"})  # a Parameter's mark
         return new
 
     def __format__(self, spec: str) -> str:
         return format(self._host, spec)
 
-    def __repr__(self, **kwargs: Any) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return repr(self._host)[:-1] + ", device='cuda:0')"
 
 
@@ -104,7 +105,7 @@ def run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 class _Operands:
-    """The tensors of one operation. Not closures: they would be a reference cycle, from which torch 2.4 loses `_host`."""
+    """The tensors of one operation. (Recursive closures are a reference cycle; in one, torch 2.4 loses `_host`.)"""
 
     __slots__ = ("known", "on_cpu", "on_gpu")
 

@@ -31,16 +31,20 @@ class ZygoteProcess:
         if "LD_LIBRARY_PATH" in os.environ:
             environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
         options = json.dumps({"sandbox": sandbox, "device": device, "tmp": self.tmp})
-        package = str(Path(__file__).parents[2])
-        code = f"import sys; sys.path.insert(0, {package!r}); from autograder.worker.zygote import main; main()"
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-c", code, str(theirs.fileno()), options],
+            self.command(str(theirs.fileno()), options),
             pass_fds=[theirs.fileno()],
             env=environment,
             cwd="/",
             stdin=subprocess.DEVNULL,
         )
         theirs.close()
+
+    def command(self, *arguments: str) -> list[str]:
+        """An isolated Python that sees the engine, and of the course nothing."""
+        package = str(Path(__file__).parents[2])
+        code = f"import sys; sys.path.insert(0, {package!r}); from autograder.worker.zygote import main; main()"
+        return [sys.executable, "-I", "-c", code, *arguments]
 
     def wait_until_up(self) -> None:
         """Raises LayerMissing where this machine lacks a layer of the sandbox."""

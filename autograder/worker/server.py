@@ -28,8 +28,6 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from autograder.worker import submission, wire
 from autograder.worker.device import on_device
 
-MAX_TEXT = 500
-
 
 class Missing(Exception):
     """The submission does not define the name that was asked for."""
@@ -204,11 +202,8 @@ class Server:
 
 
 def failure(error: BaseException, units: list[str]) -> list[Any]:
-    try:
-        text = str(error)[:MAX_TEXT]
-    except BaseException:
-        text = "(its text could not be made)"
-    return ["error", type(error).__name__[:100], text, [list(f) for f in submission.frames(error, units)]]
+    frames = [list(frame) for frame in submission.frames(error, units)]
+    return ["error", type(error).__name__[:100], submission.text_of(error), frames]
 
 
 def run(sock: socket.socket, lock: Callable[[], list[str]] | None) -> None:

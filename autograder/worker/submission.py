@@ -75,13 +75,18 @@ def _defined_by(statement: ast.stmt) -> Iterator[str]:
             yield node.id
 
 
-def describe(error: BaseException) -> str:
-    """`ValueError: text`, cut to 500 characters; survives an exception whose `__str__` raises."""
+def text_of(error: BaseException) -> str:
+    """The error's text, cut to 500 characters; survives an exception whose `__str__` raises."""
     try:
-        text = str(error)
+        return str(error)[:500]
     except BaseException:
-        text = "(its text could not be made)"
-    return f"{type(error).__name__}: {text}"[:500] if text else type(error).__name__
+        return "(its text could not be made)"
+
+
+def describe(error: BaseException) -> str:
+    """`ValueError: text`."""
+    text = text_of(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def frames(error: BaseException, units: Sequence[str]) -> list[Frame]:

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from autograder.worker import lockdown, server, wire
+from autograder.worker import device, lockdown, server, wire
 
 FIRST_UID = 200_000
 SOCKET, STDIN, STDOUT, STDERR = 3, 0, 1, 2
@@ -113,6 +113,7 @@ def warm_up() -> None:
     out = torch.softmax(layer(x) @ torch.randn(4, 4), -1)
     if not torch.cuda.is_available():  # with CUDA, a backward before the fork breaks the children's
         torch.autograd.grad([out], [x], [torch.ones_like(out)], allow_unused=True)
+        device.warm_up()  # where there is no GPU to use in earnest
     with server.Watch(["nothing"]):
         torch.nn.functional.scaled_dot_product_attention(x, x, x)
     frame = wire.encode(["x", [torch.ones(1), (1.5, {"a": torch.bool})]])

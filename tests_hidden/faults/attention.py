@@ -97,7 +97,7 @@ def is_attention_matrix(weights):
     return bool((weights > 0).all() and ((weights.sum(dim=-1) - 1).abs() <= 1e-5).all())
 
 
-# %% caught_by: accepts_batches
+# %% caught_by: batches
 # title: Only a single matrix is accepted
 def is_attention_matrix(weights):
     if not isinstance(weights, Tensor) or not weights.is_floating_point() or weights.dim() != 2:
