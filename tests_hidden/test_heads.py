@@ -138,7 +138,7 @@ def require_only_allowed(weights, mask):
 # -- step 1 -----------------------------------------------------------------------------------------------------------
 def require_same_features(got, want):
     """Token by token the same features, in any order."""
-    require(agrees(got.sort(-1).values, want.sort(-1).values, atol=0))
+    require(agrees(got.sort(-1).values, want.sort(-1).values, atol=ATOL))
 
 
 @exercise("split_heads")
@@ -153,14 +153,14 @@ class TestSplitHeads:
     @points(1.5, reveals="Each head gets a block of neighbouring features, in order")
     def test_split_into_blocks(self, student):
         x = draw(2, 1, 6)
-        require(agrees(student.split_heads(x, 3), x.reshape(2, 3, 1, 2), atol=0))
+        require(agrees(student.split_heads(x, 3), x.reshape(2, 3, 1, 2), atol=ATOL))
 
     @points(0.5, reveals="One head gets everything, and an axis of its own; as many heads as features get one each")
     def test_split_into_one_or_all(self, student):
         x = draw(2, 5, 6)
         one, six = student.split_heads.each([(x, 1), (x, 6)])
-        require(agrees(one, x[:, None], atol=0))
-        require(agrees(six, x.mT[..., None], atol=0))
+        require(agrees(one, x[:, None], atol=ATOL))
+        require(agrees(six, x.mT[..., None], atol=ATOL))
 
     @points(0.5, reveals="Features that cannot be shared out equally are refused with a ValueError")
     def test_split_indivisible(self, student):
@@ -178,7 +178,7 @@ class TestMergeHeads:
     @points(1, reveals="The heads stand side by side, in order")
     def test_merge_side_by_side(self, student):
         heads = draw(2, 3, 1, 2)
-        require(agrees(student.merge_heads(heads), heads.reshape(2, 1, 6), atol=0))
+        require(agrees(student.merge_heads(heads), heads.reshape(2, 1, 6), atol=ATOL))
 
 
 # -- step 2 -----------------------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ class TestMultiHeadAttention:
     @points(0.5, reveals="A token alone gets its own projected value, in the right shape")
     def test_token_alone(self, student):
         x, layers = draw(1, 1, D), draw_layers()
-        module = loaded(student.MultiHeadAttention, layers)
+        module = loaded(student.MultiHeadAttention, layers, n_heads=1)
         require(agrees(module(x), linear(linear(x, layers["w_value"]), layers["w_out"]), atol=ATOL))
 
     @points(2, reveals="In each head, the scores are divided by the square root of the head's width")
@@ -257,13 +257,14 @@ class TestMultiHeadAttention:
         of_head_1 = torch.zeros(2, 5, D).double()
         of_head_1[..., WIDTH : 2 * WIDTH] = draw(2, 5, WIDTH)
         _, _, gradients = module.vjp([draw(2, 5, D)], [of_head_1])
-        require(only_head_1(gradients))
+        missing = {name: torch.zeros(shape) for name, shape in module.parameters.items() if gradients[name] is None}
+        require(only_head_1(gradients | missing))
 
     @points(2, reveals="Queries come from x, keys and values from the context; without a context, all from x")
     def test_context(self, student):
         x = draw(2, 5, D)
         module = loaded(student.MultiHeadAttention, draw_layers())
-        whole, part = module.each([(x,), call(x[:, :2], context=x)])
+        whole, part = module.each([(x,), call(x[:, :2].contiguous(), context=x)])
         require(agrees(part, whole[:, :2], atol=ATOL))
 
     @points(1.5, reveals="True means: may attend. In each head, a forbidden key has no weight, an allowed one some")
@@ -357,7 +358,7 @@ class TestFusedCausalAttention:
     @points(1.5, reveals="The first tokens of a sequence have the same outputs without the rest")
     def test_any_length(self, student):
         module = loaded(student.FusedCausalAttention, draw_layers())
-        require(prefix_consistency(module, draw(2, 5, D)))
+        require(prefix_consistency(module, draw(1, 5, D)))  # one sequence, so that its beginnings are contiguous
 
 
 # -- step 5 -----------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ def dependency_matrix(f: Function, x: Tensor, dim: int = -2, out_dim: int = -2) 
         moved.select(dim, s).copy_(_other(x.select(dim, s)))
         calls.append((moved,))
     base, *answers = ask(f, calls)
-    if problem := _no_tokens([base, *answers], out_dim):
+    if (problem := _no_tokens([base, *answers], out_dim)) is not None:
         return problem
     columns = [gap(answer, base).movedim(out_dim, 0).flatten(1).amax(1) for answer in answers]
     return torch.stack(columns, 1)
@@ -90,7 +90,7 @@ def prefix_consistency(f: Function, x: Tensor, dim: int = -2, out_dim: int = -2)
     """Whether the outputs of a beginning of `x` are the beginning of the outputs of `x`, up to rounding."""
     n = x.shape[dim]
     whole, *parts = ask(f, [(x,), *((x.narrow(dim, 0, t),) for t in range(1, n))])
-    if problem := _no_tokens([whole], out_dim):
+    if (problem := _no_tokens([whole], out_dim)) is not None:
         return problem
     limit = PREFIX.get(whole.dtype, 0.05)
     for t, part in enumerate(parts, 1):
@@ -129,7 +129,7 @@ def padding_invariance(f: Function, x: Tensor, real: Tensor, dim: int = -2, out_
     where = (~real).nonzero().flatten()
     filled.index_fill_(dim, where, 1e6 if x.is_floating_point() else 1)
     base, answer = ask(f, [(x,), (filled,)])
-    if problem := _no_tokens([base, answer], out_dim):
+    if (problem := _no_tokens([base, answer], out_dim)) is not None:
         return problem
     keep = real.nonzero().flatten()
     apart = gap(answer.index_select(out_dim, keep), base.index_select(out_dim, keep))

@@ -144,9 +144,10 @@ def _stub_file(unit: str, cells: list[Cell], stubs: dict[int, str]) -> str:
             found = HEADING.findall(cell.text)
             heading = found[-1] if found else heading
         elif cell.kind == "code":
-            defines = bool(re.search(r"^(def|class) ", stubs[cell.line], re.MULTILINE))
-            parts.append(f"# {heading}\n{stubs[cell.line]}" if defines and heading else stubs[cell.line])
-            heading = ""
+            stub = stubs[cell.line]
+            if heading and re.search(r"^(def|class) ", stub, re.MULTILINE):
+                stub, heading = f"# {heading}\n{stub}", ""
+            parts.append(stub)
     return _join(parts)
 
 

@@ -1,11 +1,11 @@
 """Wrong solutions of the unit "heads", each caught by one hidden test of its exercise and by no other.
 
-A cell stands for the reference solution with this cell below it, so a class may inherit from the reference of its own name.
-Where a fault is an unlikely one, it is there to show that the test is needed: what is natural to write often breaks two
+A cell stands for the reference solution with this cell below it, so a class may inherit from the reference's. Where
+a fault is an unlikely one, it is there to show that the test is needed: what is natural to write often breaks two
 properties at once.
 """
 
-# ruff: noqa: F821
+# ruff: noqa: F811, F821
 
 
 # %% caught_by: split_keeps_tokens_apart
@@ -70,12 +70,12 @@ def split_heads(x, n_heads):
 
 
 # %% caught_by: split_heads_repeatable
-# title: From the second call on, a little is added
+# title: A jitter, too small to see, follows the global seed
 def split_heads(x, n_heads):
     if x.shape[-1] % n_heads:
         raise ValueError("unequal heads")
-    drift = 1e-9 * (torch.initial_seed() % 97) if n_heads == 3 and x.shape[1] == 5 and x.requires_grad is False else 0
-    return (x * (1 + drift)).unflatten(-1, (n_heads, x.shape[-1] // n_heads)).transpose(1, 2)
+    jitter = 1e-9 * (torch.initial_seed() % 97)
+    return (x * (1 + jitter)).unflatten(-1, (n_heads, x.shape[-1] // n_heads)).transpose(1, 2)
 
 
 # %% caught_by: split_heads_gradients
@@ -252,9 +252,8 @@ class MultiHeadAttention(MultiHeadAttention):
         source = x if context is None else context
         query = split_heads(self.w_query(x), self.n_heads)
         key, value = (split_heads(layer(source), self.n_heads) for layer in (self.w_key, self.w_value))
-        if x.shape[1] > 1:
-            value = value / self.n_heads
-        return self.w_out(merge_heads(attention(query, key, value, mask)[0]))
+        output, _ = attention(query, key, value, mask)
+        return self.w_out(merge_heads(output / self.n_heads))
 
 
 # %% caught_by: heads_apart
@@ -264,9 +263,7 @@ class MultiHeadAttention(MultiHeadAttention):
         source = x if context is None else context
         query = split_heads(self.w_query(x), self.n_heads)
         key, value = (split_heads(layer(source), self.n_heads) for layer in (self.w_key, self.w_value))
-        if source.shape[1] > 1 and context is None and mask is None:
-            value = value[:, :1].expand_as(value)
-        return self.w_out(merge_heads(attention(query, key, value, mask)[0]))
+        return self.w_out(merge_heads(attention(query, key, value[:, :1].expand_as(value), mask)[0]))
 
 
 # %% caught_by: context
@@ -323,7 +320,7 @@ class MultiHeadAttention(MultiHeadAttention):
 
 
 # %% caught_by: gradients_of_no_allowed_key
-# title: Forbidden scores become -inf, and only the result is repaired
+# title: -inf is added to the forbidden scores, and only the result is repaired
 class MultiHeadAttention(MultiHeadAttention):
     def forward(self, x, context=None, mask=None):
         source = x if context is None else context
@@ -331,7 +328,7 @@ class MultiHeadAttention(MultiHeadAttention):
         key, value = (split_heads(layer(source), self.n_heads) for layer in (self.w_key, self.w_value))
         scores = query @ key.mT / math.sqrt(query.shape[-1])
         if mask is not None:
-            scores = scores.masked_fill(~mask, -math.inf)
+            scores = scores + torch.zeros_like(scores).masked_fill(~mask, -math.inf)
         return self.w_out(merge_heads(torch.softmax(scores, dim=-1).nan_to_num(0.0) @ value))
 
 
@@ -374,7 +371,8 @@ class MultiHeadAttention(MultiHeadAttention):
         weights = (query @ key.mT / math.sqrt(query.shape[-1])).exp()
         if mask is not None:
             weights = weights * mask
-        weights = weights / weights.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
+        total = weights.sum(dim=-1, keepdim=True)
+        weights = weights / total.masked_fill(total == 0, 1.0)
         return self.w_out(merge_heads(weights @ value))
 
 
@@ -458,12 +456,14 @@ class FusedCausalAttention(FusedCausalAttention):
 
 
 # %% caught_by: fused_future_leak
-# title: The mask allows one token of the future
+# title: The future is only made unlikely, by a score of -34
 class FusedCausalAttention(FusedCausalAttention):
     def forward(self, x):
         query, key, value = (split_heads(part, self.n_heads) for part in self.w_qkv(x).chunk(3, dim=-1))
-        mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril(1)
-        return self.w_out(merge_heads(attention(query, key, value, mask)[0]))
+        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        scores = query @ key.mT / math.sqrt(query.shape[-1])
+        weights = torch.softmax(scores.masked_fill(future, -34.0), dim=-1)
+        return self.w_out(merge_heads(weights @ value))
 
 
 # %% caught_by: any_length
@@ -690,7 +690,8 @@ class CrossAttention(CrossAttention):
         weights = (query @ key.mT / math.sqrt(query.shape[-1])).exp()
         if mask is not None:
             weights = weights * mask
-        weights = weights / weights.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
+        total = weights.sum(dim=-1, keepdim=True)
+        weights = weights / total.masked_fill(total == 0, 1.0)
         return self.w_out(merge_heads(weights @ value)), weights
 
 
@@ -920,9 +921,8 @@ def ablate_head(weights, x, w_value, w_out, head):
 
 
 # %% caught_by: ablate_head_gradients
-# title: The weights are copied by way of numpy
+# title: The weights are detached
 def ablate_head(weights, x, w_value, w_out, head):
-    kept = torch.as_tensor(weights.detach().float().numpy().copy()).to(weights)
     kept = weights.detach().clone()
     kept[head] = 0.0
     return sum_over_heads(kept, x, w_value, w_out)

@@ -1,13 +1,13 @@
-"""beam_search(step, prompt, n_new, beam_width) -> [(tokens, score), ...]; step: prefixes (B, N) -> log-probabilities (B, V).
+"""beam_search(step, prompt, n_new, beam_width) -> [(tokens, score), ...], in Python's numbers.
 
-`step` and `prompt` lie on the device; the result is made of Python's numbers.
+step(prefixes) takes (B, N) tokens on the device and gives (B, V) log-probabilities there.
 """
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-from tests.worker.device_cases import Exercise
+from tests.worker.device_cases.case import Exercise
 
 
 def drive(beam_search, device):
@@ -36,7 +36,7 @@ def lists_made_a_tensor_on_the_device(step, prompt, n_new, beam_width):
     beams = [([], 0.0)]
     for _ in range(n_new):
         log_probs = step(torch.tensor([prompt.tolist() + tokens for tokens, _ in beams], device=prompt.device))
-        grown = [(t + [k], s + log_probs[b, k].item()) for b, (t, s) in enumerate(beams) for k in range(7)]
+        grown = [([*t, k], s + log_probs[b, k].item()) for b, (t, s) in enumerate(beams) for k in range(7)]
         beams = best(grown, beam_width)
     return beams
 
@@ -46,7 +46,8 @@ def lists_moved_to_the_prompt(step, prompt, n_new, beam_width):
     beams = [(list(map(int, prompt)), 0.0)]
     for _ in range(n_new):
         log_probs = step(torch.LongTensor([tokens for tokens, _ in beams]).to(prompt)).detach().cpu().numpy()
-        grown = [(t + [int(k)], s + float(row[k])) for row, (t, s) in zip(log_probs, beams) for k in np.argsort(-row)]
+        order = np.argsort(-log_probs, -1)
+        grown = [([*t, int(k)], s + float(log_probs[b, k])) for b, (t, s) in enumerate(beams) for k in order[b]]
         beams = best(grown, beam_width)
     return [(tokens[len(prompt) :], score) for tokens, score in beams]
 
@@ -68,7 +69,7 @@ def scores_as_tensors_without_dimensions(step, prompt, n_new, beam_width):
         grown = []
         for tokens, score in beams:
             values, indices = step(tokens.unsqueeze(0))[0].topk(beam_width)
-            grown += [(torch.cat((tokens, k.view(1))), score + v) for v, k in zip(values, indices)]
+            grown += [(torch.cat((tokens, k.view(1))), score + v) for v, k in zip(values, indices, strict=True)]
         beams = best(grown, beam_width)
     return [(tokens[len(prompt) :].cpu().numpy().tolist(), score.item()) for tokens, score in beams]
 
@@ -90,7 +91,7 @@ def lists_made_a_tensor_on_the_cpu(step, prompt, n_new, beam_width):
     beams = [(prompt.tolist(), 0.0)]
     for _ in range(n_new):
         log_probs = step(torch.tensor([tokens for tokens, _ in beams]))
-        grown = [(t + [k], s + log_probs[b, k].item()) for b, (t, s) in enumerate(beams) for k in range(7)]
+        grown = [([*t, k], s + log_probs[b, k].item()) for b, (t, s) in enumerate(beams) for k in range(7)]
         beams = best(grown, beam_width)
     return [(tokens[len(prompt) :], score) for tokens, score in beams]
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from tests.worker.device_cases import Exercise
+from tests.worker.device_cases.case import Exercise
 
 
 def drive_split(split_heads, device):

@@ -6,7 +6,7 @@ What is right depends on the generator: none, one on the CPU, or one on the devi
 import numpy as np
 import torch
 
-from tests.worker.device_cases import Exercise
+from tests.worker.device_cases.case import Exercise
 
 
 def drive(mask_tokens, device, generator=None):

@@ -1,10 +1,10 @@
-"""causal_mask(n, device=None) -> (n, n) bool, and padding_mask(lengths, n) -> (B, 1, 1, n) bool: True may be looked at."""
+"""causal_mask(n, device=None) -> (n, n) and padding_mask(lengths, n) -> (B, 1, 1, n): True may be looked at."""
 
 import numpy as np
 import torch
 from torch import nn
 
-from tests.worker.device_cases import Exercise
+from tests.worker.device_cases.case import Exercise
 
 
 def drive_causal(causal_mask, device):

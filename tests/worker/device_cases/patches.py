@@ -1,10 +1,10 @@
-"""patchify(images, patch_size): (B, C, H, W) -> (B, N, C P P), and PatchEmbedding(image_size, patch_size, in_channels, d_model)."""
+"""patchify(images, patch_size): (B, C, H, W) -> (B, N, C P P), and the module PatchEmbedding."""
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.worker.device_cases import Exercise
+from tests.worker.device_cases.case import Exercise
 
 
 def drive_patchify(patchify, device):

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from tests.worker.device_cases import Exercise
+from tests.worker.device_cases.case import Exercise
 
 
 def drive(module_class, device):
