@@ -292,6 +292,8 @@ def test_the_counts_of_the_table():
 # | $(B, 1, 1, M)$ | which keys of each sequence are real, like a padding mask |
 # | $(B, H, N, M)$ | everything about everyone |
 #
+# A forbidden key takes part in nothing, whatever its score, and the weights of the others sum to one.
+#
 # **A query with no allowed key** takes nothing in any head, as in the first unit: its $Y_h$ are zero, and all
 # gradients stay finite. `w_out` comes after that, as for every other query.
 #
@@ -314,6 +316,8 @@ def test_the_counts_of_the_table():
 # - Your module is right for $H = 1$ and wrong for $H = 2$. Which two steps do nothing for one head?
 # - When you broadcast $(B, 1, 1, M)$ against $(B, H, N, M)$, which axis meets which? And what becomes of that if you
 #   add an axis to every mask, just to be sure?
+# - Softmax first, then zeros for the forbidden keys, then each row divided by what is left: on paper that is right as
+#   well. What is left when a forbidden score is 1000 larger than all the others?
 # - A forbidden score of $-10^9$ is as good as $-\infty$, until *all* scores of a query are $-10^9$. What does the
 #   softmax give then?
 

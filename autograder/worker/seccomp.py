@@ -2,7 +2,7 @@
 
 What Landlock does not cover: sockets of every family, new processes, signals and tracing, io_uring (which would
 bypass a rule on sockets), kernel interfaces (bpf, perf, keys, mounts, namespaces), System V objects that outlive a
-process.
+process, and a file's mode, owner, times and attributes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOAD, EQUAL, AT_LEAST, AND, RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
 NUMBER, ARCHITECTURE, FIRST_ARGUMENT, SECOND_ARGUMENT = 0, 4, 16, 24  # offsets in struct seccomp_data
 AUDIT_ARCH = 0xC000003E if ON_X86 else 0xC00000B7
 
-# name: (x86_64, aarch64)
+# name: (x86_64, aarch64); -1 where a machine has no such call
 DENIED = {
     "execve": (59, 221), "execveat": (322, 281), "ptrace": (101, 117), "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271), "kcmp": (312, 272), "pidfd_open": (434, 434), "pidfd_getfd": (438, 438),
@@ -34,6 +34,13 @@ DENIED = {
     "mq_open": (240, 180), "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
     "sched_setaffinity": (203, 122), "sched_setscheduler": (144, 119), "sched_setattr": (314, 274),
     "setpriority": (141, 140), "ioprio_set": (251, 30), "personality": (135, 92), "process_madvise": (440, 440),
+    "syslog": (103, 116),
+    # Landlock does not cover what belongs to a file beside its content: owner, mode, times, attributes
+    "truncate": (76, 45), "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
+    "chown": (92, -1), "fchown": (93, 55), "lchown": (94, -1), "fchownat": (260, 54), "utime": (132, -1),
+    "utimes": (235, -1), "futimesat": (261, -1), "utimensat": (280, 88), "setxattr": (188, 5), "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7), "setxattrat": (463, 463), "removexattr": (197, 14), "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16), "removexattrat": (466, 466),
 }  # fmt: skip
 FORK, VFORK, X32 = 57, 58, 0x40000000  # x86_64 only
 CLONE, CLONE3 = (56, 220), (435, 435)
@@ -88,7 +95,8 @@ def _program(pid: int) -> list[bytes]:
         f.emit(AT_LEAST, X32, 0, 1)
         f.emit(RETURN, KILL)
     for numbers in DENIED.values():
-        f.refuse_call(numbers[column])
+        if numbers[column] >= 0:
+            f.refuse_call(numbers[column])
     for call in (FORK, VFORK) if ON_X86 else ():
         f.refuse_call(call)
     f.refuse_call(CLONE3[column], errno.ENOSYS)  # its flags lie in memory: make glibc fall back to clone

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Frame = tuple[str, int, str]  # unit, line, function
+Statements = list[tuple[ast.stmt, "types.CodeType | BaseException"]]
+_COMPILED: dict[tuple[str, str], Statements] = {}
 
 
 @dataclass
@@ -39,14 +41,14 @@ def filename(unit: str) -> str:
 
 def load(source: str, unit: str, tree: ast.Module | None = None) -> Loaded:
     """Execute the source as the module `unit`, statement by statement. Raises SyntaxError only."""
-    tree = parse(source, unit) if tree is None else tree
     linecache.cache[filename(unit)] = (len(source), None, source.splitlines(True), filename(unit))
     module = types.ModuleType(unit)
     sys.modules[unit] = module  # dataclasses and typing look a class's module up
-    loaded, flags = Loaded(module.__dict__), _future_flags(tree)
-    for statement in tree.body:
+    loaded = Loaded(module.__dict__)
+    for statement, code in _compiled(source, unit, tree):
         try:
-            code = compile(ast.Module([statement], []), filename(unit), "exec", flags, dont_inherit=True)
+            if isinstance(code, BaseException):
+                raise code
             exec(code, loaded.names)
         except BaseException as error:  # SystemExit and KeyboardInterrupt too: the statement failed, whatever it raised
             lines = [line for of, line, _ in frames(error, [unit]) if of == unit]
@@ -54,6 +56,23 @@ def load(source: str, unit: str, tree: ast.Module | None = None) -> Loaded:
             loaded.failures.append(place)
             loaded.broken.update(dict.fromkeys(_defined_by(statement), place))
     return loaded
+
+
+def _compiled(source: str, unit: str, tree: ast.Module | None) -> Statements:
+    """Each top-level statement with its code, or with why it has none; kept, for a device duty loads a file again."""
+    if (unit, source) not in _COMPILED:
+        tree = parse(source, unit) if tree is None else tree
+        flags = _future_flags(tree)
+        _COMPILED[unit, source] = [(statement, _code(statement, unit, flags)) for statement in tree.body]
+    return _COMPILED[unit, source]
+
+
+def _code(statement: ast.stmt, unit: str, flags: int) -> types.CodeType | BaseException:
+    try:
+        code: types.CodeType = compile(ast.Module([statement], []), filename(unit), "exec", flags, dont_inherit=True)
+        return code
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # `return` outside of a function, ...
+        return error
 
 
 def _future_flags(tree: ast.Module) -> int:

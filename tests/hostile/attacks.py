@@ -197,7 +197,8 @@ def double(x):
             open(path, 'a').write('x'); print('BREACH: wrote', path)
         except OSError: pass
     for call in (lambda: os.symlink('/etc/passwd', '{outside}/l'), lambda: os.mkdir('{outside}/d'), lambda: os.mkfifo('{outside}/f'),
-                 lambda: os.chmod('{outside}', 0), lambda: os.remove('{submissions}/student01/toy.py'), lambda: os.rename('{outside}', '{outside}2')):
+                 lambda: os.chmod('{outside}', 0), lambda: os.utime('{outside}', (0, 0)), lambda: os.chown('{outside}', os.getuid(), os.getgid()),
+                 lambda: os.setxattr('{outside}', 'user.x', b'x'), lambda: os.truncate('{submissions}/student01/toy.py', 0), lambda: os.remove('{submissions}/student01/toy.py'), lambda: os.rename('{outside}', '{outside}2')):
         try:
             call(); print('BREACH: changed a file')
         except OSError: pass

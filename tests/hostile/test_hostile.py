@@ -101,13 +101,6 @@ def test_the_honest_students_keep_full_marks_beside_the_attacks(graded):
         assert graded.verdict(name).score == graded.verdict(name).max_score == 3
 
 
-def test_every_failed_test_has_a_message(graded):
-    for name in IN_CALL:
-        for exercise in graded.verdict(name).exercises:
-            for test in exercise.tests:
-                assert test.passed or test.message or test.name == "double", (name, test)
-
-
 def test_no_file_was_changed_or_made(graded):
     assert {p: p.read_bytes() for p in graded.submissions.rglob("*.py")} == graded.before
     assert list(graded.outside.iterdir()) == []

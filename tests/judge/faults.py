@@ -26,7 +26,8 @@ FAULTS = {
     ),
     "global random state": (
         SCALE + CHECK + "    return x * factors[:, None] + 1e-9 * torch.rand(1).double()\n",
-        {"values", "keywords", "scale_repeatable", "scale_keeps_dtype", "scale_any_layout", "scale_gradients"},
+        {"values", "keywords", "scale_device"}
+        | {f"scale_{duty}" for duty in ("repeatable", "keeps_dtype", "any_layout", "gradients")},
     ),
     "detached": (SCALE + CHECK + "    return x.detach() * factors[:, None]\n", {"scale_gradients"}),
     "empty batch": (

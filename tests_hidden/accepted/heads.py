@@ -74,15 +74,11 @@ def head_dim(d_model, n_heads):
 
 
 # %% accepts: head_dim
-# title: Division, checked by multiplication, with an error class of its own
-class UnequalHeads(ValueError):
-    pass
-
-
+# title: Division, checked by multiplication
 def head_dim(d_model, n_heads):
     width = int(d_model / n_heads)
     if width * n_heads != d_model:
-        raise UnequalHeads
+        raise ValueError("there is no head of such a width")
     return width
 
 
@@ -205,7 +201,7 @@ class MultiHeadAttention(nn.Module):
 
 
 # %% accepts: MultiHeadAttention
-# title: Queries first cut off the dead rows, then -inf; float64 inside, and a buffer for the scale
+# title: -inf except in rows with no allowed key; float64 inside; the scale is a buffer; another initialisation
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads, bias=False):
         super().__init__()
@@ -224,7 +220,7 @@ class MultiHeadAttention(nn.Module):
             split_heads(layer(t), self.n_heads).double()
             for layer, t in ((self.w_query, x), (self.w_key, source), (self.w_value, source))
         )
-        scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
+        scores = query @ key.transpose(-2, -1) * self.scale
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -309,7 +305,7 @@ class FusedCausalAttention(nn.Module):
 
 
 # %% accepts: FusedCausalAttention
-# title: The weights of MultiHeadAttention in its fused layout, with a causal mask
+# title: The mask compares positions, and heads and features meet in an einsum
 class FusedCausalAttention(nn.Module):
     def __init__(self, d_model, n_heads, bias=False):
         super().__init__()
