@@ -252,8 +252,7 @@ def test_the_counts_of_the_table():
 #
 # $$A_h = \text{softmax}\left(\frac{Q_h K_h^\top}{\sqrt{d}}\right), \qquad Y_h = A_h V_h,$$
 #
-# and then the heads side by side, through one last matrix: $Y = [Y_0, Y_1, \ldots, Y_{H-1}]$, output
-# $= \texttt{w\_out}(Y)$.
+# and then the heads side by side, $Y = [Y_0, Y_1, \ldots, Y_{H-1}]$, through one last matrix: the output is `w_out(Y)`.
 #
 # ```
 #     x ────────► w_query ─► split ─► (B, H, N, d) ──┐
@@ -781,13 +780,17 @@ def test_the_copy_is_pytorchs_own_and_takes_the_batch_first():
 # $W_o$ that belong to it, of shape $(d, D)$:
 #
 # ```
-#               w_value                 w_out                     D              D            D
-#             h0      h1                                      ┌────────┐     ┌────────┐   ┌────────┐
-#          ┌──────┬──────┐      ┌─────────────┐ h0            │        │     │        │   │        │
-#      D   │      │      │      ├─────────────┤          D    │ h0·h0  │  +  │ h1·h1  │   │ each of│
-#          │      │      │      │             │ h1            │        │     │        │   │ rank d │
-#          └──────┴──────┘      └─────────────┘               └────────┘     └────────┘   └────────┘
-#             d      d
+#            w_value                            w_out
+#           h0     h1                      ┌─────────────┐
+#        ┌──────┬──────┐                   │     h0      │  d rows
+#      D │      │      │                   ├─────────────┤
+#        │      │      │                   │     h1      │  d rows
+#        └──────┴──────┘                   └─────────────┘
+#            d      d                             D
+#
+#     Y  =  A0 · X · columns h0 · rows h0   +   A1 · X · columns h1 · rows h1
+#                    └─────────┬────────┘                └─────────┬────────┘
+#                    (D, D), rank d at most              (D, D), rank d at most
 # ```
 #
 # So a head reads from every token through $W_v^{(h)}$, moves what it has read along $A_h$, and *adds* what

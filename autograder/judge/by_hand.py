@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import torch
 
+from autograder.judge.calls import Call
 from autograder.judge.contract import Contract
-from autograder.judge.student import Call, Student
+from autograder.judge.student import Student
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,10 @@ import pytest
 import torch
 
 from autograder.judge.by_hand import ByHand
+from autograder.judge.calls import Call
 from autograder.judge.contract import Contract, duty_case
 from autograder.judge.on_device import OnDevice
-from autograder.judge.student import Call, Function, Module, Student
+from autograder.judge.student import Function, Module, Student
 from autograder.judge.workers import Limit, WorkerDied
 from autograder.properties.algebra import GRADIENT, STEP
 from autograder.properties.calling import tensors

@@ -11,9 +11,10 @@ import torch
 
 from autograder.hashes import submission_hash
 from autograder.intake import Submission
+from autograder.judge.errors import StudentError
 from autograder.judge.messages import explain, syntax_error
 from autograder.judge.session import HiddenTest, Outcome, PreparedSession
-from autograder.judge.student import Source, Student, StudentError
+from autograder.judge.student import Source, Student
 from autograder.judge.workers import Limit, Worker, WorkerDied
 from autograder.verdict import DUTY_ALONE, ExerciseResult, TestResult, Verdict
 
@@ -42,6 +43,7 @@ class Judge:
 
     def __init__(self, session: PreparedSession, settings: Settings, start_worker: Callable[[], Worker]) -> None:
         self.session, self.settings, self.start_worker = session, settings, start_worker
+        self.known: dict[str, dict[str, bytes]] = {}  # unit: what its tests ask first, see Student
         self.odd = False  # something happened after which a fresh judge is the safer choice
 
     def grade(self, submission: Submission) -> Verdict:
@@ -51,7 +53,8 @@ class Judge:
         source = Source(
             submission.unit, submission.source, submission.others, settings.forbidden.get(submission.unit, {})
         )
-        student = Student(self.start_worker, source, settings.seconds_to_load, settings.device)
+        known = self.known.setdefault(submission.unit, {})
+        student = Student(self.start_worker, source, settings.seconds_to_load, settings.device, known)
         try:
             problem = submission.problem or self.open(student)
             if problem is None:
@@ -99,7 +102,9 @@ class Judge:
         deadline = time.monotonic() + self.settings.seconds_per_submission
         strikes: dict[str, int] = {}
         results = {}
-        for test in sorted(tests, key=lambda t: t.is_last):
+        in_order = sorted(tests, key=lambda t: t.is_last)
+        student._ask_ahead(t.name for t in in_order)
+        for test in in_order:
             left = deadline - time.monotonic()
             if left <= 0 or strikes.get(test.exercise, 0) >= STRIKES:
                 results[test.name] = self.failed(test, OUT_OF_TIME if left <= 0 else TWO_STRIKES)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from autograder.judge.student import NotDefined, Source, StudentError
+from autograder.judge.errors import NotDefined, StudentError
+from autograder.judge.student import Source
 from autograder.judge.workers import Limit, WorkerDied
 from autograder.properties.evidence import PropertyFailed
 

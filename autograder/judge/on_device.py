@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from autograder.judge.contract import Contract
-from autograder.judge.student import Student, StudentError
+from autograder.judge.errors import StudentError
+from autograder.judge.student import Student
 from autograder.judge.workers import Limit, WorkerDied
 
 

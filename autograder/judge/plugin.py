@@ -52,5 +52,5 @@ def _submission(request: pytest.FixtureRequest) -> Iterator[Student]:
 def student(_submission: Student, request: pytest.FixtureRequest) -> Student:
     seed = zlib.crc32(f"{request.config.getoption('--seed')} {request.node.name}".encode())
     torch.default_generator.manual_seed(seed)
-    _submission._begin(seed, time.monotonic() + SECONDS)
+    _submission._begin(request.node.name, seed, time.monotonic() + SECONDS)
     return _submission

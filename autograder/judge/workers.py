@@ -44,6 +44,7 @@ class Worker:
         self.pid, self.pidfd = -1, -1
         self.max_pages = ((memory_mb + 400) << 20) // PAGE if device == "cpu" else None
         self.printed, self.deadline = bytearray(), 0.0
+        self.outbox = memoryview(b"")  # what is still to be sent, while answers are awaited
         self.poll = select.poll()
         self.poll.register(self.sock, select.POLLIN)
         self.poll.register(self.output, select.POLLIN)
@@ -63,10 +64,13 @@ class Worker:
             left = self.deadline - time.monotonic()
             if left <= 0:
                 raise Limit("out of time")
-            ready = {fd for fd, _ in self.poll.poll(min(left, 0.05) * 1000 + 1)}
+            ready = dict(self.poll.poll(min(left, 0.05) * 1000 + 1))
             if self.output in ready and not self.drain():
                 self.poll.unregister(self.output)
-            if self.sock.fileno() in ready:
+            events = ready.get(self.sock.fileno(), 0)
+            if events & select.POLLOUT:
+                self.push()
+            if events & ~select.POLLOUT:
                 return
             if not ready:
                 self.check_memory()
@@ -93,6 +97,17 @@ class Worker:
         """Raises OSError (the worker is gone), TimeoutError."""
         self.sock.settimeout(max(self.deadline - time.monotonic(), 0.001))
         self.sock.sendall(frame)
+
+    def send_in_time(self, frames: bytes) -> None:
+        """Send as the worker takes it, the rest while answers are awaited: neither side may wait for the other."""
+        self.outbox = memoryview(frames)
+        self.push()
+
+    def push(self) -> None:
+        with suppress(BlockingIOError):
+            while self.outbox:
+                self.outbox = self.outbox[self.sock.send(self.outbox, socket.MSG_DONTWAIT) :]
+        self.poll.modify(self.sock, select.POLLIN | (select.POLLOUT if self.outbox else 0))
 
     def close(self) -> str:
         """Kill the worker; what it printed."""

@@ -41,7 +41,7 @@ def on_device(device: str, unit: str, sources: Mapping[str, str], cases: list[An
             _call(plain, construct, name, args, lambda value: value)
         except BaseException as error:
             frames = [list(frame) for frame in submission.frames(error, list(sources))]
-            outcomes.append(["error", type(error).__name__[:100], submission.text_of(error), frames])
+            outcomes.append(["error", type(error).__name__[:100], submission.text_of(error), frames, ""])
             continue
         expected = construct is not None or any(isinstance(a, torch.Tensor) for a in args)
         moved = lambda c=construct, n=name, a=args: _call(names, c, n, a, to_gpu)  # noqa: E731

@@ -9,7 +9,7 @@ Judge to worker:
 Worker to judge:
     ["parsed", nonce, [[exercise, forbidden name, line]]]            before any of the student's code ran
     ["answers", nonce, [outcome, ...]]
-                                    outcome: ["ok", value] | ["error", type, text, frames] | ["missing", text, line]
+            outcome: ["ok", value] | ["error", type, text, frames, built-in type] | ["missing", text, line]
     ["callback", nonce, id, args, kwargs]
 A callback is asked from inside the student's call; while it waits further calls may arrive, so all is on one stack.
 """
@@ -116,11 +116,17 @@ class Server:
             try:
                 wire.encode(outcome, self.encode)
             except BaseException as error:
-                outcomes[i] = ["error", "TypeError", f"the result cannot be graded: {submission.describe(error)}", []]
+                outcomes[i] = [
+                    "error",
+                    "TypeError",
+                    f"the result cannot be graded: {submission.describe(error)}",
+                    [],
+                    "",
+                ]
         try:
             self.send(["answers", self.nonce, outcomes])
         except wire.WireError as error:
-            self.send(["answers", self.nonce, [["error", "TypeError", str(error), []]] * len(outcomes)])
+            self.send(["answers", self.nonce, [["error", "TypeError", str(error), [], ""]] * len(outcomes)])
 
     def load(self, unit: str, source: str, others: dict[str, str], forbidden: dict[str, list[str]]) -> list[Any]:
         self.unit, self.sources = unit, {**others, unit: source}
@@ -128,8 +134,8 @@ class Server:
             tree = submission.parse(source, unit)
         except SyntaxError as error:
             self.send(["parsed", self.nonce, []])
-            return [["error", "SyntaxError", error.msg, [[unit, error.lineno or 1, error.offset or 1]]]]
-        self.send(["parsed", self.nonce, submission.forbidden_uses(tree, forbidden)])
+            return [["error", "SyntaxError", error.msg, [[unit, error.lineno or 1, error.offset or 1]], ""]]
+        self.send(["parsed", self.nonce, submission.forbidden_uses(source, tree, forbidden)])
         sys.meta_path.append(submission.OtherUnits(others))
         self.loaded = submission.load(source, unit, tree)
         return [["ok", self.loaded.failures[:20]]]
@@ -156,7 +162,10 @@ class Server:
 
     # -- operations ---------------------------------------------------------------------------------------------------
     def do_call(self, function: Any, args: list[Any], kwargs: dict[str, Any], options: Any) -> Any:
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+        if isinstance(function, type) and type(result) is function and not isinstance(result, torch.nn.Module):
+            raise TypeError(f"{function.__name__} is no torch.nn.Module")
+        return result
 
     def do_after(self, function: Any, args: list[Any], kwargs: dict[str, Any], options: Any) -> Any:
         return [function(*args, **kwargs), [None if callable(a) else a for a in args]]
@@ -188,7 +197,7 @@ class Server:
         return dict(module.state_dict())
 
     def do_load(self, module: Any, args: list[Any], kwargs: dict[str, Any], options: Any) -> None:
-        module.load_state_dict(args[0])
+        module.load_state_dict({**module.state_dict(), **args[0]})  # a buffer that is not named stays
 
     def do_to(self, module: Any, args: list[Any], kwargs: dict[str, Any], options: Any) -> None:
         module.to(args[0])
@@ -203,7 +212,7 @@ class Server:
 
 def failure(error: BaseException, units: list[str]) -> list[Any]:
     frames = [list(frame) for frame in submission.frames(error, units)]
-    return ["error", type(error).__name__[:100], submission.text_of(error), frames]
+    return ["error", type(error).__name__[:100], submission.text_of(error), frames, submission.plain_kind(error)]
 
 
 def run(sock: socket.socket, lock: Callable[[], list[str]] | None) -> None:

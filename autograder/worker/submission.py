@@ -108,6 +108,11 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+def plain_kind(error: BaseException) -> str:
+    """The nearest built-in class: a student's own subclass of ValueError is a ValueError."""
+    return next((c.__name__ for c in type(error).__mro__ if c.__module__ == "builtins"), "")
+
+
 def frames(error: BaseException, units: Sequence[str]) -> list[Frame]:
     """The student's own frames of a traceback, outermost first."""
     names = {filename(unit): unit for unit in units}
@@ -121,8 +126,10 @@ def frames(error: BaseException, units: Sequence[str]) -> list[Frame]:
     return found[:3] + found[-3:] if len(found) > 6 else found
 
 
-def forbidden_uses(tree: ast.Module, forbidden: Mapping[str, Sequence[str]]) -> list[tuple[str, str, int]]:
+def forbidden_uses(source: str, tree: ast.Module, forbidden: Mapping[str, Sequence[str]]) -> list[tuple[str, str, int]]:
     """(exercise, forbidden name, line) for each exercise whose code, or code that it calls in this file, names one."""
+    if not any(name.rsplit(".", 1)[-1] in source for names in forbidden.values() for name in names):
+        return []
     top = {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     renamed = {
         alias.asname: alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names

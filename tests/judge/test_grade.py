@@ -64,6 +64,23 @@ def test_code_at_the_top_level_that_raises_costs_nothing(judge):
     assert not failed(verdict) and len(verdict.notes) == 2
 
 
+def test_a_students_own_subclass_of_an_error_counts_as_that_error(judge):
+    source = RIGHT.replace("raise ValueError(", "raise Unequal(") + "\nclass Unequal(ValueError): pass\n"
+    assert not failed(judge.grade(submission(source)))
+
+
+def test_a_class_that_is_no_module_is_told_so(judge):
+    source = RIGHT.replace("class Gate(nn.Module):", "class Gate:").replace("super().__init__()", "pass")
+    assert "Gate is no torch.nn.Module" in results(judge.grade(submission(source)))["parameters"].message
+
+
+def test_a_module_keeps_buffers_of_its_own_when_weights_are_loaded(judge):
+    source = RIGHT.replace(
+        "super().__init__()", "super().__init__()\n        self.register_buffer('one', torch.ones(1))"
+    )
+    assert not failed(judge.grade(submission(source)))
+
+
 def test_a_syntax_error_shows_the_line_and_a_caret(judge):
     verdict = judge.grade(submission("def scale(x):\n    return x +\n"))
     assert verdict.score == 0 and verdict.max_score > 0
