@@ -74,6 +74,8 @@ class Teller:
         self.place, self.unit = place.resolve(), unit
         self.counts = {"passed": 0, "failed": 0, "todo": 0}
         self.next_step = ""
+        self.function: str | None = None  # the test that is running, over all its cases
+        self.title, self.outcome, self.explanation = "", "passed", ""
 
     def can_import(self) -> bool:
         """Import the student's file before pytest does: if that fails, it is told with their own lines."""
@@ -94,13 +96,26 @@ class Teller:
             self.tell("failed", text)
 
     def pytest_runtest_makereport(self, item: Any, call: pytest.CallInfo[None]) -> None:
-        """Called for setup, call and teardown of each test."""
-        if call.excinfo is not None:
+        """Called for setup, call and teardown of each test; the cases of a parametrized test are told as one."""
+        if call.excinfo is None and call.when != "call":
+            return
+        function = getattr(item, "originalname", item.name)
+        if self.function not in (None, function):
+            self.tell_function()
+        if self.function is None:
+            self.function, self.title = function, title(item)
+        if call.excinfo is not None and not self.explanation:
             error = call.excinfo.value
-            todo = isinstance(error, NotImplementedError)
-            self.tell("todo" if todo else "failed", title(item), "" if todo else self.explain(error))
-        elif call.when == "call":
-            self.tell("passed", title(item))
+            self.outcome = "todo" if isinstance(error, NotImplementedError) else "failed"
+            self.explanation = self.explain(error)
+
+    def pytest_sessionfinish(self) -> None:
+        if self.function is not None:
+            self.tell_function()
+
+    def tell_function(self) -> None:
+        self.tell(self.outcome, self.title, "" if self.outcome == "todo" else self.explanation)
+        self.function, self.outcome, self.explanation = None, "passed", ""
 
     def tell(self, outcome: str, what: str, explanation: str = "") -> None:
         self.counts[outcome] += 1
@@ -116,13 +131,13 @@ class Teller:
     def explain(self, error: BaseException) -> str:
         """The message; for an error that the student's code raised, also their own frames."""
         if isinstance(error, SyntaxError):
-            return "".join(traceback.format_exception_only(error))
+            return "".join(traceback.format_exception_only(error)).replace(f"{self.place}{os.sep}", "")
         own = self.own_frames(error)
         if isinstance(error, AssertionError) and (not own or own[-1].filename.endswith(f"test_{self.unit}.py")):
             return str(error)
         shown = [f for f in own if not f.filename.endswith(f"test_{self.unit}.py")]
         text = str(error) if type(error).__name__ == "Failed" else f"{type(error).__name__}: {error}"
-        return "".join([text + "\n", *traceback.format_list(shown[-4:])])
+        return "".join([text + "\n", *traceback.format_list(shown[-4:])]).replace(f"{self.place}{os.sep}", "")
 
     def own_frames(self, error: BaseException) -> list[traceback.FrameSummary]:
         return [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).parent == self.place]
@@ -142,5 +157,5 @@ class Teller:
 def title(item: Any) -> str:
     """The first line of a test's docstring, or its name in words."""
     doc = (getattr(item, "function", None) and item.function.__doc__) or ""
-    words = item.name.removeprefix("test_").replace("_", " ")
+    words = str(getattr(item, "originalname", item.name)).removeprefix("test_").replace("_", " ")
     return doc.strip().splitlines()[0].rstrip(".") if doc.strip() else words

@@ -34,18 +34,22 @@ class Evidence:
 
     def draw(self) -> str:
         """The picture in unicode blocks, darkest for the largest entry; `!` behind an entry that should be zero."""
-        if not self.picture:
+        if not self.picture or not self.picture[0]:
             return ""
-        largest = max((v for row in self.picture for v in row), default=0.0) or 1.0
-        lines = [f"rows: {self.rows}; columns: {self.columns}"]
+        largest = max(v for row in self.picture for v in row) or 1.0
+        columns = range(min(len(self.picture[0]), MAX_CELLS))
+        lines = [
+            f"{self.rows or 'row'} ↓   {self.columns or 'column'} →",
+            "     " + "".join(f"{c:<3}" for c in columns),
+        ]
         for r, row in enumerate(self.picture[:MAX_CELLS]):
-            cells = []
-            for c, value in enumerate(row[:MAX_CELLS]):
-                shade = SHADES[0] if value == 0 else SHADES[min(4, 1 + int(3.999 * value / largest))]
-                wrong = value != 0 and self.allowed is not None and not self.allowed[r][c]
-                cells.append(shade * 2 + ("!" if wrong else " "))
-            lines.append("  " + "".join(cells).rstrip())
-        return "\n".join(lines)
+            lines.append(f"{r:>3}  " + "".join(self._cell(r, c, row[c] / largest) for c in columns))
+        return "\n".join(line.rstrip() for line in lines)
+
+    def _cell(self, r: int, c: int, size: float) -> str:
+        shade = SHADES[0] if size == 0 else SHADES[min(4, 1 + int(3.999 * size))]
+        wrong = size != 0 and self.allowed is not None and not self.allowed[r][c]
+        return shade * 2 + ("!" if wrong else " ")
 
 
 class PropertyFailed(AssertionError):
