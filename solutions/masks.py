@@ -852,8 +852,8 @@ def test_the_shift_of_the_handout():
 
 def test_every_target_follows_its_input():
     ids = torch.arange(12).reshape(2, 6)
-    inputs, targets = shift_targets(ids)
-    require(agrees(targets, inputs + 1))
+    read, said = shift_targets(ids)
+    require(agrees(said, read + 1))
 
 
 def test_the_loss_of_the_handout():

@@ -19,7 +19,7 @@ from autograder.worker.process import ZygoteProcess
 from tests import catalogue
 from tests.catalogue import COURSE, submission
 
-UNITS = ["attention", "heads"]
+UNITS = list(COURSE.units)
 SEEDS = 12
 Grade = Callable[..., dict[str, Verdict]]
 

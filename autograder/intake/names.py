@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 KINDS = {".py": 0, ".ipynb": 1}  # the smaller is taken first
 ZIP = ".zip"
 # what systems, editors and package managers leave behind
-PASSED_OVER = re.compile(r"^(\.|__MACOSX$|__pycache__$|node_modules$|site-packages$)")
+PASSED_OVER = re.compile(r"^(\.(?!\.$)|__MACOSX$|__pycache__$|node_modules$|site-packages$)")
 # what browsers, learning platforms and people add to a file's name
 ADDED = re.compile(r"[\s_\-.]*(\(\d+\)|\[\d+\]|copy|kopie|final|solution|v?\d+)$")
 TESTS = re.compile(r"(^|[\W_])tests?([\W_]|$)")
@@ -37,6 +37,11 @@ def unit_of(name: str, units: Sequence[str]) -> tuple[str, int] | None:
     return None
 
 
+def kind(name: str) -> str:
+    """The ending that tells what a file is, in small letters: `.py`, `.ipynb`, `.zip`."""
+    return PurePosixPath(name).suffix.lower()
+
+
 def has_kind(name: str) -> bool:
     """Whether a file of this name could be, or could hold, a submission."""
-    return PurePosixPath(name).suffix.lower() in (*KINDS, ZIP)
+    return kind(name) in KINDS or kind(name) == ZIP
