@@ -18,6 +18,7 @@ from pathlib import Path
 import jupytext
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+DISTINCTIVE = 30  # characters from which a line gives something away: `return x` does not
 PUBLIC, HIDDEN = "public_test", "solution_only"
 HEADING = re.compile(r"^#+\s+(.*)", re.MULTILINE)
 
@@ -125,13 +126,14 @@ def _without_marks(code: str) -> str:
 
 
 def _secrets(code: list[Cell], stubs: dict[int, str], hidden: list[Cell]) -> Iterator[str]:
-    """The lines of solutions that would give something away: not `return x`, and nothing that the stub has itself."""
+    """The lines of solutions that would give something away, without what the stub shows itself."""
     shown = {line.strip() for stub in stubs.values() for line in stub.splitlines()}
     for cell in [*code, *hidden]:
         inside = cell.kind == HIDDEN
         for line in map(str.strip, cell.text.splitlines()):
             inside = line == BEGIN or (inside and line != END)
-            if inside and len(line) >= 25 and line not in shown and line != BEGIN:
+            named = line.startswith(("def ", "class ", "@", "#"))
+            if inside and len(line) >= DISTINCTIVE and not named and line not in shown and line != BEGIN:
                 yield line
 
 
