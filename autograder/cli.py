@@ -144,7 +144,7 @@ class Progress:
     EVERY = 2.0  # seconds between two plain lines
 
     def __init__(self, total: int, kept: int) -> None:
-        self.total, self.kept, self.count, self.start, self.last = total, kept, 0, time.monotonic(), 0.0
+        self.total, self.kept, self.count, self.first, self.last = total, kept, 0, 0.0, 0.0
         self.advance: Callable[[], None] = self.line
 
     @contextmanager
@@ -168,16 +168,21 @@ class Progress:
 
     def tell(self, submission: Submission, verdict: Verdict | None) -> None:
         self.count += 1
+        self.first = self.first or time.monotonic()
         self.advance()
 
     def rate(self) -> str:
-        return f"{self.count / max(time.monotonic() - self.start, 1e-9) * 60:,.0f} a minute"
+        """Since the first verdict: what comes before is the start, and happens once."""
+        if self.count < 3:
+            return ""
+        return f"{(self.count - 1) / max(time.monotonic() - self.first, 1e-9) * 60:,.0f} a minute"
 
     def line(self) -> None:
         now = time.monotonic()
         if now - self.last >= self.EVERY or self.count == self.total:
             self.last = now
-            typer.echo(f"graded {self.count} of {self.total} ({self.rate()})", err=True)
+            rate = self.rate()
+            typer.echo(f"graded {self.count} of {self.total}" + (f" ({rate})" if rate else ""), err=True)
 
 
 @app.command()

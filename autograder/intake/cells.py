@@ -14,7 +14,7 @@ from autograder.intake.text import Unreadable
 MAX_NOTEBOOK = 20 << 20  # bytes; outputs are part of the file
 MAX_CELLS = 2000  # code cells
 MAX_CELL = 64 << 10  # characters; Python's parser takes up to 2 KiB of memory for each
-MAX_PARSED = 1 << 20  # characters of all attempts to parse a cell
+MAX_PARSED = 512 << 10  # characters of all attempts to parse a cell
 MAGIC = re.compile(r"^\s*([%!?]|[\w.*]+\?{1,2}\s*$|[\w.,\s]+=\s*[%!])")
 CELL_MAGIC = re.compile(r"\s*(%%\S*).*")
 PYTHON_CELLS = ("%%time", "%%timeit", "%%capture", "%%prun")  # what follows them is Python all the same

@@ -12,6 +12,7 @@ from autograder.intake.notebook import definitions
 from autograder.intake.search import RULES, File, Rank, Search
 from autograder.intake.text import MAX_SOURCE, Unreadable, decode
 
+MAX_TRIED = 3  # files for one unit; a notebook made to be slow takes seconds
 MAX_NOTES = 20  # of one kind
 MAX_LINE = 500  # characters
 
@@ -91,7 +92,7 @@ def _submission(search: Search, student: str, unit: str) -> Submission | None:
         remarks += [why for _, why in unnamed]
     else:
         failed += unnamed
-    for place, (_, file) in enumerate(candidates):
+    for place, (_, file) in enumerate(candidates[:MAX_TRIED]):
         try:
             source, notes = _source(file)
         except Unreadable as error:
@@ -102,7 +103,10 @@ def _submission(search: Search, student: str, unit: str) -> Submission | None:
         return Submission(student, unit, file.path, source, tuple(told))
     if not failed:
         return None
-    problem = "; ".join(_few([why for _, why in failed], most=3))
+    whys = _few([why for _, why in failed], MAX_TRIED)
+    if untried := len(candidates[MAX_TRIED:]):
+        whys.append(f"{untried:,} more files for this unit were not tried")
+    problem = "; ".join(whys)
     return Submission(student, unit, failed[0][0], "", tuple(_few(remarks)), problem)
 
 
@@ -117,7 +121,7 @@ def _choice(candidates: Sequence[tuple[Rank, File]], unit: str) -> list[str]:
     """Why the first was taken: by which rule it came before the second, or what its odd name was taken for."""
     (rank, taken), *rest = candidates
     if rest:
-        rule = next(rule for rule, a, b in zip(RULES, rank, rest[0][0], strict=True) if a != b)
+        rule = next((rule for rule, a, b in zip(RULES, rank, rest[0][0], strict=True) if a != b), RULES[-1])
         others = ", ".join(file.shown for _, file in rest[:3]) + (", ..." if len(rest) > 3 else "")
         return [f"several files for this unit: {taken.shown} was taken, not {others}: {rule}"]
     if rank[0] == CONTAINED:

@@ -103,7 +103,7 @@ def finite(value: Any) -> Evidence:
 
 def rows_sum_to_one(weights: Any, atol: float = ATOL) -> Evidence:
     """Whether an answer is attention weights: floats of shape (..., N, M), none negative, each row summing to one."""
-    if not isinstance(weights, Tensor) or not weights.is_floating_point() or weights.dim() < 2:
+    if not (isinstance(weights, Tensor) and weights.dim() >= 2 and weights.is_floating_point()):
         return Evidence(False, f"the weights are {kind_of(weights)}, not a matrix of floats")
     if weights.isnan().any():
         return Evidence(False, "the weights contain NaN", picture(weights.isnan()), rows="query", columns="key")

@@ -37,6 +37,9 @@ def on_device(device: str, unit: str, sources: Mapping[str, str], cases: list[An
     files = [submission.filename(name) for name in sources]
     outcomes: list[Any] = []
     for construct, name, args in cases:
+        if name not in plain or name not in names:
+            outcomes.append(["missing", "", 0])
+            continue
         try:
             _call(plain, construct, name, args, lambda value: value)
         except BaseException as error:

@@ -76,6 +76,11 @@ def test_the_same_name_twice_in_a_zip_is_told_and_the_last_counts_as_when_unpack
     assert only(tmp_path).source == "x = 2\n" and "more than once" in only(tmp_path).notes[0]
 
 
+def test_two_names_that_print_alike_are_two_files(tmp_path):
+    zipped(tmp_path / "student01.zip", {"\n/attention.py": CODE, "\t/attention.py": CODE})
+    assert only(tmp_path).source == CODE and only(tmp_path).notes[0].isprintable()
+
+
 # -- hostile ones -----------------------------------------------------------------------------------------------------
 def test_a_zip_bomb_is_refused_unread_and_only_for_its_student(tmp_path):
     zipped(tmp_path / "student01" / "attention.zip", {"attention.py": b"0" * (10 << 20)})

@@ -93,6 +93,13 @@ def test_a_candidate_that_cannot_be_read_gives_way_to_the_next(tmp_path):
     assert "x = 4" in found.source and found.notes == ("attention.py is empty",)
 
 
+def test_candidates_that_cannot_be_read_are_tried_a_few_times_only(tmp_path):
+    """A thousand notebooks, each made to take seconds, would stop everybody's grading."""
+    for number in range(5):
+        put(tmp_path / "student01" / f"attention{number}.py", b"")
+    assert only(tmp_path).problem.endswith("attention2.py is empty; 2 more files for this unit were not tried")
+
+
 def test_a_students_other_units_come_along_for_imports(tmp_path):
     put(tmp_path / "student01" / "attention.py", "a = 1\n")
     put(tmp_path / "student01" / "masks.py", "b = 2\n")
