@@ -1,6 +1,5 @@
 """The public tests of attention: read them, run them with `hw check attention`, add your own."""
 
-
 import torch
 from attention import dot_product_self_attention
 

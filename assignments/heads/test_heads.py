@@ -1,6 +1,5 @@
 """The public tests of heads: read them, run them with `hw check heads`, add your own."""
 
-
 import pytest
 import torch
 from heads import merge_heads, split_heads

@@ -1,6 +1,5 @@
 """The public tests of masks: read them, run them with `hw check masks`, add your own."""
 
-
 import pytest
 import torch
 from masks import causal_mask

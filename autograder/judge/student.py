@@ -312,7 +312,7 @@ class Student:
             return action(worker)
         except TimeoutError:
             self._lose("", Limit("out of time"))
-        except EOFError:
+        except (EOFError, ConnectionError):
             self._lose("the process ended by itself; a crash, a call of exit and too much memory do that")
         except (OSError, wire.WireError) as error:
             self._lose(f"it broke the protocol ({error})")

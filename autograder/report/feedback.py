@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from autograder.report.page import bar, page, score, shown
+from autograder.report.page import bar, page, score, shown, told
 from autograder.report.svg import matrix_svg
 from autograder.verdict import DUTY_ALONE, ExerciseResult, TestResult, Verdict
 
@@ -24,10 +24,7 @@ def _unit(verdict: Verdict, title: str) -> str:
         body += "<details><summary>About your file</summary><ul>"
         body += "".join(f"<li>{shown(note)}</li>" for note in verdict.notes[:20]) + "</ul></details>"
     if verdict.problem is not None:
-        return (
-            body
-            + f'<div class="card"><p><b>Nothing could be graded yet.</b></p><pre>{shown(verdict.problem)}</pre></div>'
-        )
+        return body + f'<div class="card"><p><b>Nothing could be graded yet.</b></p>{told(verdict.problem)}</div>'
     return body + "".join(_exercise(e) for e in verdict.exercises)
 
 
@@ -41,7 +38,7 @@ def _exercise(exercise: ExerciseResult) -> str:
         body += f"<p><b>{shown(exercise.diagnosis.title)}</b> {shown(exercise.diagnosis.hint)}</p>"
     messages = {t.message for t in failed} - {DUTY_ALONE}
     if failed and not passed and len(messages) == 1 and (message := messages.pop()):
-        body += f"<pre>{shown(message)}</pre>"  # one cause for all: not done yet, not defined, an exception
+        body += told(message)  # one cause for all: not done yet, not defined, an exception
         return f'<section class="card">{body}</section>'
     body += "".join(_failure(t) for t in failed)
     if passed:
@@ -54,5 +51,5 @@ def _failure(test: TestResult) -> str:
     points = score(0, test.max_points)
     body = f'<p><span class="mark bad">✗</span>{shown(test.title)} <span class="soft">({points})</span></p>'
     if test.message:
-        body += f"<pre>{shown(test.message)}</pre>"
+        body += told(test.message)
     return f'<div class="test">{body}{matrix_svg(test.evidence or {})}</div>'

@@ -39,7 +39,7 @@ def _problems(verdicts: Sequence[Verdict]) -> str:
         if v.problem or v.limits:
             what = v.problem or "; ".join(dict.fromkeys(v.limits))
             rows.append(
-                f"<tr><td class='name'>{_link(v.student)}</td><td>{shown(v.unit)}</td><td>{shown(what)}</td></tr>"
+                f"<tr><td class='name'>{_link(v.student)}</td><td class='short'>{shown(v.unit)}</td><td>{shown(what)}</td></tr>"
             )
     if not rows:
         return ""

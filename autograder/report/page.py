@@ -27,6 +27,7 @@ code,pre{font:.875em/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 code{background:var(--code);padding:.1em .35em;border-radius:4px;overflow-wrap:anywhere}
 pre{background:var(--code);padding:.7rem .9rem;border-radius:8px;overflow-x:auto;margin:.5rem 0;white-space:pre-wrap;
 overflow-wrap:anywhere}
+pre.code{white-space:pre}
 .card{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:1rem 1.1rem;margin:.8rem 0}
 .head{display:flex;gap:1rem;justify-content:space-between;align-items:baseline;flex-wrap:wrap}
 .test{border-top:1px solid var(--line);padding:.7rem 0 .3rem;margin-top:.7rem}
@@ -35,7 +36,7 @@ overflow-wrap:anywhere}
 .bar i{display:block;height:100%;background:var(--accent)}
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.94rem}
 th,td{padding:.4rem .6rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;overflow-wrap:anywhere}
-th{font-weight:600;color:var(--soft)}th.num{text-align:right}td.name{min-width:9rem}
+th{font-weight:600;color:var(--soft)}th.num{text-align:right}td.name{min-width:9rem}td.short{white-space:nowrap}
 details>summary{cursor:pointer;color:var(--soft);margin-top:.6rem}
 ul{padding-left:1.2rem;margin:.4rem 0}
 svg{width:100%;height:auto;display:block;margin:.6rem 0}svg text{font:12px system-ui,sans-serif;fill:var(--soft)}
@@ -61,6 +62,11 @@ def page(title: str, body: str, wide: bool = False) -> str:
 def shown(text: str) -> str:
     """Any text, a student's too, as HTML text: nothing in it acts, and what would be invisible is visible."""
     return UNSEEN.sub(lambda m: f"⟨{ord(m.group()):X}⟩", html.escape(text))
+
+
+def told(message: str) -> str:
+    """A message: one line wraps, several are code or a traceback and keep their columns."""
+    return f"<pre{' class=code' if chr(10) in message else ''}>{shown(message)}</pre>"
 
 
 def bar(part: float, whole: float) -> str:
