@@ -1,9 +1,25 @@
 """The public tests of attention: read them, run them with `hw check attention`, add your own."""
 
+import pytest
 import torch
-from attention import dot_product_self_attention
 
-from autograder.properties import agrees, permutation_equivariance, require
+from attention import (
+    attention,
+    attention_as_matrix,
+    attention_macs,
+    dot_product_self_attention,
+    dot_variance,
+    equivariance_gap,
+    is_attention_matrix,
+    linearity_probe,
+    score_entries,
+    scores_separate,
+    scores_shared,
+    soft_lookup,
+    softmax_jacobian,
+)
+
+from autograder.properties import agrees, future_perturbation, permutation_equivariance, require
 
 
 def test_self_attention_gives_the_numbers_of_the_table():
@@ -20,11 +36,6 @@ def test_shuffling_the_tokens_shuffles_the_outputs():
 def test_a_token_alone_keeps_its_vector():
     x = torch.randn(1, 4)
     require(agrees(dot_product_self_attention(x)[0], x))
-
-
-import pytest
-import torch
-from attention import is_attention_matrix
 
 
 @pytest.mark.parametrize("shape", [(3, 3), (2, 5), (2, 3, 4, 4)])
@@ -45,13 +56,6 @@ def test_a_matrix_with_a_flaw_is_refused(flaw, weights):
     assert not is_attention_matrix(weights), f"accepted, though {flaw}"
 
 
-import pytest
-import torch
-from attention import soft_lookup
-
-from autograder.properties import agrees, require
-
-
 @pytest.mark.parametrize(
     ("temperature", "result"), [(0.001, (0.0, 3.0)), (0.5, (1.278084, 2.360958)), (10, (3.864522, 1.067739))]
 )
@@ -65,11 +69,6 @@ def test_very_warm_a_lookup_is_the_plain_average():
     keys, values = torch.randn(5, 4), torch.randn(5, 2)
     require(agrees(soft_lookup(torch.randn(4), keys, values, 1e7), values.mean(0)))
 
-
-import torch
-from attention import scores_separate, scores_shared
-
-from autograder.properties import agrees, require
 
 TOKENS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
 
@@ -89,23 +88,12 @@ def test_the_same_matrix_twice_is_the_shared_case():
     require(agrees(scores_separate(x, u, u), scores_shared(x, u)))
 
 
-import pytest
-import torch
-from attention import dot_variance
-
-
 @pytest.mark.parametrize("d_key", [4, 64])
 def test_the_variance_of_dot_products_is_the_width_and_the_root_undoes_it(d_key):
     raw, scaled = dot_variance(d_key, 20_000, torch.Generator().manual_seed(1))
     # The relative standard error is sqrt((2 + 6 / d_key) / n), at most 1.4 %: a right answer is never 15 % off.
     assert abs(raw / d_key - 1) < 0.15, f"the variance of q·k is {raw:.3g} for vectors of {d_key} entries"
     assert abs(scaled - 1) < 0.15, f"the variance after scaling is {scaled:.3g} for vectors of {d_key} entries"
-
-
-import torch
-from attention import softmax_jacobian
-
-from autograder.properties import agrees, require
 
 
 def test_the_jacobian_of_the_handout():
@@ -124,11 +112,6 @@ def test_the_changes_of_all_weights_cancel():
     jacobian = softmax_jacobian(torch.randn(6))
     require(agrees(jacobian.sum(0), torch.zeros(6)))
 
-
-import torch
-from attention import attention
-
-from autograder.properties import agrees, future_perturbation, require
 
 QUERY = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
 KEY = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
@@ -168,10 +151,6 @@ def test_batches_and_heads_only_come_along():
     require(agrees(weights[1, 2], alone[1]))
 
 
-import pytest
-import torch
-from attention import equivariance_gap
-
 ORDER = torch.tensor([2, 0, 1])
 
 
@@ -199,10 +178,6 @@ def test_the_gap_of_a_running_sum():
     assert gap == 4, f"the gap of the handout's running sum is {gap}"
 
 
-import torch
-from attention import linearity_probe
-
-
 def test_frozen_weights_give_a_linear_layer():
     weights = torch.softmax(torch.randn(4, 4), dim=-1)
     probe = linearity_probe(lambda x: weights @ x, torch.randn(4, 3))
@@ -212,12 +187,6 @@ def test_frozen_weights_give_a_linear_layer():
 def test_weights_made_from_the_input_do_not():
     probe = linearity_probe(lambda x: torch.softmax(x @ x.mT, dim=-1) @ x, torch.tensor([[0.0], [1.0]]))
     assert abs(probe - 0.5019) < 1e-3, f"the probe says {probe:.4f} for the handout's two tokens"
-
-
-import torch
-from attention import attention_as_matrix
-
-from autograder.properties import agrees, require
 
 
 def test_the_matrix_of_the_handout():
@@ -230,9 +199,6 @@ def test_the_matrix_does_what_frozen_attention_does():
     weights, w_value, x = torch.softmax(torch.randn(3, 3), dim=-1), torch.randn(4, 2), torch.randn(3, 4)
     flat = attention_as_matrix(weights, w_value) @ x.flatten()
     require(agrees(flat, (weights @ x @ w_value).flatten()))
-
-
-from attention import attention_macs, score_entries
 
 
 def test_the_counts_of_the_handout():

@@ -1,5 +1,6 @@
 """Unit heads: complete these. The lesson is in README.md; `hw check heads` says how far you are."""
 
+
 import math
 
 import torch

@@ -2,9 +2,30 @@
 
 import pytest
 import torch
-from heads import merge_heads, split_heads
 
-from autograder.properties import agrees, require
+from heads import (
+    CrossAttention,
+    FusedCausalAttention,
+    MultiHeadAttention,
+    ablate_head,
+    copy_into_torch,
+    head_dim,
+    merge_heads,
+    mha_params,
+    split_heads,
+    sum_over_heads,
+)
+
+from autograder.properties import (
+    agrees,
+    future_perturbation,
+    permutation_equivariance,
+    permutation_invariance,
+    prefix_consistency,
+    require,
+    rows_sum_to_one,
+)
+
 
 WHOLE = torch.arange(12.0).reshape(1, 3, 4)
 IN_TWO_HEADS = torch.tensor([[[[0.0, 1.0], [4.0, 5.0], [8.0, 9.0]], [[2.0, 3.0], [6.0, 7.0], [10.0, 11.0]]]])
@@ -29,10 +50,6 @@ def test_heads_of_unequal_width_are_refused():
         split_heads(torch.randn(2, 5, 6), 4)
 
 
-import pytest
-from heads import head_dim, mha_params
-
-
 def test_the_widths_of_the_table():
     assert [head_dim(16, 4), head_dim(512, 8), head_dim(768, 12)] == [4, 64, 64]
 
@@ -46,12 +63,6 @@ def test_the_counts_of_the_table():
     assert [mha_params(16), mha_params(512), mha_params(768)] == [1_024, 1_048_576, 2_359_296]
     assert [mha_params(16, bias=True), mha_params(512, True), mha_params(768, True)] == [1_088, 1_050_624, 2_362_368]
 
-
-import pytest
-import torch
-from heads import MultiHeadAttention
-
-from autograder.properties import agrees, future_perturbation, permutation_equivariance, require
 
 TOKENS = torch.tensor([[[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0]]])
 
@@ -105,13 +116,6 @@ def test_a_query_with_no_allowed_key_takes_nothing():
     require(agrees(output[0, 1], torch.zeros(4)))
 
 
-import pytest
-import torch
-from heads import FusedCausalAttention
-
-from autograder.properties import agrees, future_perturbation, prefix_consistency, require
-
-
 def test_fused_attention_gives_the_numbers_of_the_table():
     module = FusedCausalAttention(4, 2)
     module.load_state_dict({"w_qkv.weight": torch.eye(4).repeat(3, 1), "w_out.weight": torch.eye(4)})
@@ -138,12 +142,6 @@ def test_a_token_alone_only_meets_the_value_rows():
 def test_the_number_of_fused_parameters(d_model, bias, count):
     module = FusedCausalAttention(d_model, 2, bias)
     assert sum(p.numel() for p in module.parameters()) == count, "the number of parameters is not the handout's"
-
-
-import torch
-from heads import CrossAttention
-
-from autograder.properties import agrees, permutation_invariance, require, rows_sum_to_one
 
 
 def test_cross_attention_gives_the_numbers_of_the_table():
@@ -177,13 +175,6 @@ def test_a_single_source_token_is_what_every_target_token_gets():
     require(agrees(output, output[:, :1].expand(2, 3, 8)))
 
 
-import pytest
-import torch
-from heads import MultiHeadAttention, copy_into_torch
-
-from autograder.properties import agrees, require
-
-
 @pytest.mark.parametrize("bias", [False, True])
 def test_the_copy_gives_the_same_outputs(bias):
     mine, x = MultiHeadAttention(8, 2, bias), torch.randn(3, 5, 8)
@@ -203,11 +194,6 @@ def test_the_copy_is_pytorchs_own_and_takes_the_batch_first():
     assert type(copy) is torch.nn.MultiheadAttention
     assert copy.batch_first
 
-
-import torch
-from heads import ablate_head, sum_over_heads
-
-from autograder.properties import agrees, require
 
 MOVES = torch.tensor([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [1.0, 0.0]]])
 READS = torch.tensor([[1.0, 2.0], [3.0, 4.0]])

@@ -1,10 +1,24 @@
 """The public tests of masks: read them, run them with `hw check masks`, add your own."""
 
+import math
 import pytest
 import torch
-from masks import causal_mask
 
-from autograder.properties import agrees, require
+from masks import (
+    causal_mask,
+    combine_masks,
+    diagnose_mask,
+    leaks,
+    next_token_loss,
+    padding_mask,
+    safe_attention,
+    shift_targets,
+    to_additive,
+    to_blocked,
+    visibility,
+)
+
+from autograder.properties import agrees, padding_invariance, require
 
 
 def test_the_causal_mask_of_the_drawing():
@@ -24,13 +38,6 @@ def test_a_shorter_causal_mask_is_the_corner_of_a_longer_one(n):
 def test_the_causal_mask_is_made_where_it_is_asked_for():
     assert causal_mask(4, device="meta").device.type == "meta", "the mask does not lie on the device asked for"
 
-
-import math
-
-import torch
-from masks import to_additive, to_blocked
-
-from autograder.properties import agrees, require
 
 LOOKING_BACK = torch.ones(4, 4, dtype=torch.bool).tril()
 
@@ -64,11 +71,6 @@ def test_pytorchs_module_understands_the_blocked_mask():
     assert (weights[0].triu(1) == 0).all(), "with this mask, PyTorch's module looks ahead"
 
 
-import pytest
-import torch
-from masks import leaks
-
-
 def running_sum(x):
     return x.cumsum(-2)
 
@@ -97,13 +99,6 @@ def test_catching_a_leak_leaves_x_as_it_is():
     before = x.clone()
     leaks(running_sum, x, 2)
     assert torch.equal(x, before), "x was changed in place"
-
-
-import math
-
-import pytest
-import torch
-from masks import diagnose_mask
 
 
 def patient(before=None, after=None):
@@ -137,12 +132,6 @@ def test_each_patient_of_the_catalogue_gets_its_diagnosis(diagnosis, f):
     assert answer == diagnosis, f"{diagnosis} was called {answer!r}"
 
 
-import torch
-from masks import combine_masks, padding_mask
-
-from autograder.properties import agrees, padding_invariance, require
-
-
 def test_the_padding_mask_of_the_drawing():
     drawing = torch.tensor([[[[1, 1, 1, 0]]], [[[1, 0, 0, 0]]]], dtype=torch.bool)
     require(agrees(padding_mask(torch.tensor([3, 1]), 4), drawing))
@@ -167,11 +156,6 @@ def test_without_padding_the_combined_mask_is_the_causal_one():
     causal = torch.ones(3, 3, dtype=torch.bool).tril()
     require(agrees(combine_masks(causal, torch.ones(2, 1, 1, 3, dtype=torch.bool)), causal.expand(2, 1, 3, 3)))
 
-
-import torch
-from masks import safe_attention
-
-from autograder.properties import agrees, require
 
 ASKED = torch.tensor([[0.0, 1.0], [0.0, 1.0]])
 KEYS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
@@ -201,13 +185,6 @@ def test_a_sentence_of_padding_alone_gives_zeros():
     require(agrees(output[1], torch.zeros(3, 4, 6)))
 
 
-import pytest
-import torch
-from masks import visibility
-
-from autograder.properties import agrees, require
-
-
 def test_the_masks_of_the_drawing():
     masks = visibility("encoder-decoder", 3, 4)
     assert set(masks) == {"encoder", "decoder", "cross"}, f"it has the masks {sorted(masks)}"
@@ -225,14 +202,6 @@ def test_the_permissions_of_the_table(kind, permissions):
 def test_a_family_that_does_not_exist_is_refused():
     with pytest.raises(ValueError):
         visibility("recoder", 3, 4)
-
-
-import math
-
-import torch
-from masks import next_token_loss, shift_targets
-
-from autograder.properties import agrees, require
 
 
 def test_the_shift_of_the_handout():

@@ -178,13 +178,46 @@ def _notebook(cells: list[Cell], stubs: dict[int, str]) -> str:
 
 
 def _public_tests(unit: str, cells: list[Cell], path: Path) -> str:
-    parts = [f'"""The public tests of {unit}: read them, run them with `hw check {unit}`, add your own."""']
+    """All public tests; the imports of the cells stand at the top, each name once."""
+    names: dict[str, set[str]] = {}
+    bodies = []
     for cell in cells:
         if cell.kind == PUBLIC:
-            if f"from {unit} import" not in cell.text and f"import {unit}" not in cell.text:
+            bodies.append(_without_imports(cell.text, names))
+            if not any(module == unit for module in names):
                 raise ReleaseError(f"{path}:{cell.line}: this public test imports nothing from {unit}")
-            parts.append(cell.text)
-    return _join(parts)
+    header = f'"""The public tests of {unit}: read them, run them with `hw check {unit}`, add your own."""'
+    return f"{header}\n\n{_imports(names, unit)}\n\n\n{_join(bodies)}"
+
+
+def _without_imports(code: str, names: dict[str, set[str]]) -> str:
+    """The code without its top-level imports, which join `names`: {module: names, or "" for the module itself}."""
+    lines = code.splitlines()
+    for node in reversed(ast.parse(code).body):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for alias in node.names:
+                shown = alias.name + (f" as {alias.asname}" if alias.asname else "")
+                if isinstance(node, ast.ImportFrom):
+                    names.setdefault(node.module or "", set()).add(shown)
+                else:
+                    names.setdefault(shown, set()).add("")
+            del lines[node.lineno - 1 : node.end_lineno]
+    return "\n".join(lines)
+
+
+def _imports(names: dict[str, set[str]], unit: str) -> str:
+    """Import statements in three blocks: the standard library and packages, the unit, the course's properties."""
+    blocks: list[list[str]] = [[], [], []]
+    for module in sorted(names):
+        block = blocks[1 if module == unit else 2 if module.startswith("autograder") else 0]
+        wanted = sorted(names[module] - {""})
+        block += [f"import {module}"] if "" in names[module] else []
+        if wanted:
+            line = f"from {module} import {', '.join(wanted)}"
+            block.append(
+                line if len(line) <= 120 else f"from {module} import (\n    " + ",\n    ".join(wanted) + ",\n)"
+            )
+    return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
 def _join(parts: Iterator[str] | list[str]) -> str:

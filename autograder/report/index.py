@@ -37,10 +37,9 @@ def _problems(verdicts: Sequence[Verdict]) -> str:
     rows = []
     for v in verdicts:
         if v.problem or v.limits:
-            what = v.problem or "; ".join(dict.fromkeys(v.limits))
-            rows.append(
-                f"<tr><td class='name'>{_link(v.student)}</td><td class='short'>{shown(v.unit)}</td><td>{shown(what)}</td></tr>"
-            )
+            what = shown(v.problem or "; ".join(dict.fromkeys(v.limits)))
+            unit = f"<td class='short'>{shown(v.unit)}</td>"
+            rows.append(f"<tr><td class='name'>{_link(v.student)}</td>{unit}<td>{what}</td></tr>")
     if not rows:
         return ""
     return _table("Look at these first", ["student", "unit", "what happened"], rows)
