@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from autograder.course import Course, CourseError
 from autograder.files import write_atomically
 from autograder.hashes import grader_hashes, submission_hash
-from autograder.intake import Submission, find_submissions
+from autograder.intake import IntakeError, Submission, find_submissions
 from autograder.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 RUN_FILE = "run.json"
 Told = Callable[[Submission, "Verdict | None"], None]
+
+
+class DeviceMissing(Exception):
+    """The device that was asked for is not here; the text says what to do."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,10 @@ class Run:
     def __init__(self, course: Course, folder: Path, options: Options) -> None:
         """Finds the submissions, and those among them that need grading."""
         self.course, self.options = course, options
-        self.submissions = find_submissions(folder, options.units)
+        # all units are looked for: a unit may import another one of the same student
+        self.submissions = [s for s in find_submissions(folder, list(course.units)) if s.unit in options.units]
+        if not self.submissions:
+            raise IntakeError(f"{folder} holds no submission of {', '.join(options.units)}")
         self.seed = self._seed()
         self.hashes = grader_hashes(course, options.units, options.device, options.sandbox)
         self.pending = [s for s in self.submissions if not self._is_graded(s)]
@@ -98,6 +105,8 @@ class Run:
     def _verdicts(self, summary: Summary) -> Iterator[tuple[Submission, str | None]]:
         from autograder.worker.process import ZygoteProcess
 
+        if self.options.device == "cuda" and not Path("/dev/nvidia0").exists():
+            raise DeviceMissing("--device cuda: there is no GPU here; --device cpu pretends one for the device tests")
         zygote = ZygoteProcess(self.options.sandbox, self.options.device)  # imports torch while we do
         try:
             from autograder.judge.workers import layers_of

@@ -149,6 +149,7 @@ def processes_of(session: int) -> list[str]:
         (["in", "--out", "out", "--unit", "toys"], "no unit 'toys'"),
         (["in", "--out", "out", "--device", "gpu"], "must be cpu or cuda"),
         (["in", "--out", "out", "--sandbox", "off"], "must be on or none"),
+        (["in", "--out", "out", "--device", "cuda"], "there is no GPU here"),
         (["in", "--out", "out", "--jobs", "0"], "jobs"),
         (["in", "--out", "out", "--course", "other.toml"], "there is no such file"),
         (["in"], "--out"),

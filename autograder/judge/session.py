@@ -150,7 +150,7 @@ class PreparedSession:
         torch.testing.assert_close(torch.ones(1), torch.ones(1))
         torch.softmax(torch.randn(2, 4) @ torch.randn(4, 4), -1)
         x = torch.ones(2, requires_grad=True)
-        if not torch.cuda.is_available():  # with CUDA, a backward before the fork breaks the children's
+        if not torch.cuda.is_available():  # with a GPU, a backward before the fork breaks the children's
             torch.autograd.grad([2 * x], [x], [torch.ones(2)])
         gc.collect()
         gc.freeze()

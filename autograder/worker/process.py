@@ -27,6 +27,7 @@ class ZygoteProcess:
             "OPENBLAS_NUM_THREADS": "1",
             "MALLOC_ARENA_MAX": "2",
             "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # asking for a GPU in another way would spoil it for forked workers
         }
         if "LD_LIBRARY_PATH" in os.environ:
             environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import importlib
 import json
 import os
 import select
@@ -105,15 +106,18 @@ class Zygote:
                     os.kill(pid, signal.SIGKILL)
 
 
-def warm_up() -> None:
+def warm_up(on: str = "cpu") -> None:
     """Import what is lazy, on one thread: after an operation on 2 threads, children that use 2 threads would hang."""
     torch.set_num_threads(1)
+    importlib.import_module("torch.fx.experimental.symbolic_shapes")  # by the first backward with cotangents
+
     layer = torch.nn.Linear(4, 4)
     x = torch.randn(2, 4, requires_grad=True)
     out = torch.softmax(layer(x) @ torch.randn(4, 4), -1)
-    if not torch.cuda.is_available():  # with CUDA, a backward before the fork breaks the children's
+    if not torch.cuda.is_available():  # with a GPU, a backward before the fork breaks the children's
         torch.autograd.grad([out], [x], [torch.ones_like(out)], allow_unused=True)
-        device.warm_up()  # where there is no GPU to use in earnest
+    if on == "cpu":
+        device.warm_up()
     with server.Watch(["nothing"]):
         torch.nn.functional.scaled_dot_product_attention(x, x, x)
     frame = wire.encode(["x", [torch.ones(1), (1.5, {"a": torch.bool})]])
@@ -131,7 +135,7 @@ def main() -> None:
     except lockdown.LayerMissing as error:
         control.send(f"layer {error}".encode())
         return
-    warm_up()
+    warm_up(options["device"])
     zygote = Zygote(control, options["sandbox"], options["device"], options["tmp"])
     gc.collect()
     gc.freeze()
