@@ -106,14 +106,14 @@ class LinearOfPatches(Embedding):
 @embedding.right
 class PositionsByAnEmbeddingAndABufferOfIndices(Embedding):
     def prepare(self):
-        self.position = nn.Embedding(1 + self.n_patches, self.d_model)
+        self.place = nn.Embedding(1 + self.n_patches, self.d_model)
         self.register_buffer("index", torch.arange(1 + self.n_patches), persistent=False)
 
     def forward(self, images):
         tokens = self.tokens(images)
         out = torch.empty(tokens.shape[0], tokens.shape[1] + 1, tokens.shape[2]).to(tokens)
         out[:, 0], out[:, 1:] = self.class_token[0, 0], tokens
-        return out + self.position(self.index)
+        return out + self.place(self.index)
 
 
 @embedding.right
