@@ -49,6 +49,8 @@ class InProcess(Student):
     def _real(self, value: Any) -> Any:
         if isinstance(value, list):
             return [self._real(v) for v in value]
+        if isinstance(value, torch.Generator):
+            return value.clone_state()  # as a worker gets one
         return self._handles.get(getattr(value, "ident", None), value)
 
     def _taken(self, outcome: list[Any]) -> Any:

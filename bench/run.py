@@ -192,7 +192,7 @@ def main() -> None:
     python, cores = platform.python_version(), os.cpu_count()
     print(f"Python {python}, torch {torch.__version__}, {cores} cores ({platform.machine()}).\n")
     one_submission(bench, 8 if quick else 20)
-    throughput(bench, 40 if quick else 200)
+    throughput(bench, 40 if quick else 100)
     scale(bench, 200 if quick else 2000)
     first_answer(bench)
     bench.zygote.close()

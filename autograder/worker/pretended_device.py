@@ -13,6 +13,11 @@ Only what `device_error` knows blames the code: any other error may be this modu
 mistakes, not cheats. Out of its sight: `type(x) is torch.Tensor`, a second GPU, CUDA's memory, speed and rounding,
 sparse tensors, `torch.compile`. The context is for one thread, and leaves torch as it was but for one trace: torch's
 C++ may note that CUDA has been started, so a process that will use a real GPU must have used it before.
+
+Costs on one thread of a busy machine, torch 2.13: 15 us to enter and leave. A sum of 4 numbers takes 1.4 us outside, 11
+us inside, and 20 us on the pretended GPU; a batched product 6 us outside and 130 us there. Measured with
+    python -m timeit -s "import torch; from autograder.worker.pretended_device import pretended_gpu" \\
+        -s "c = pretended_gpu(); c.__enter__(); x = torch.ones(4, device='cuda')" "x + x"
 """
 
 from __future__ import annotations
@@ -155,6 +160,10 @@ class _Functions(TorchFunctionMode):
 
 class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sends every operation through `run`, also those without a pretended tensor: they may make one."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else torch would import torch._dynamo at the first operation, for a second or two
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return run(func, args, kwargs or {})
