@@ -55,6 +55,22 @@ def test_the_reference_gets_full_marks_on_every_seed(grade, unit):
         assert not verdict.notes and not verdict.limits
 
 
+LATE_IMPORTS = """
+import sys as _sys
+class _Late:
+    def find_spec(self, name, path=None, target=None):
+        print("late import:", name)
+_sys.meta_path.insert(0, _Late())
+"""
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_worker_imports_nothing_late(grade, unit):
+    """What the zygote has not imported, each worker would import anew: the meta device alone cost a second so."""
+    source = catalogue.source_of(unit).reference + LATE_IMPORTS
+    assert "late import" not in grade([submission(unit, source, "student01")])["student01"].output
+
+
 @pytest.mark.parametrize("unit", UNITS)
 def test_the_stub_gets_nothing_and_hears_for_each_exercise_that_it_is_not_done(grade, unit):
     verdict = grade([submission(unit, catalogue.source_of(unit).stub, "student01")])["student01"]

@@ -11,6 +11,7 @@ import ast
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +45,7 @@ class UnitSource:
 class Cell:
     kind: str  # "markdown", "code", PUBLIC or HIDDEN
     text: str
-    line: int  # where it starts in the file
+    line: int  # the last line of the file before its text
 
 
 def read_source(path: Path) -> UnitSource:
@@ -69,9 +70,11 @@ def read_source(path: Path) -> UnitSource:
 
 
 def _cells(text: str, path: Path) -> Iterator[Cell]:
-    lines, at = text.splitlines(), 0
-    for cell in jupytext.reads(text, fmt="py:percent").cells:
-        at = next((i + 1 for i in range(at, len(lines)) if lines[i].startswith("# %%")), at)  # its marker's line
+    found = jupytext.reads(text, fmt="py:percent").cells
+    markers = [number for number, line in enumerate(text.splitlines(), 1) if line.startswith("# %%")]
+    if len(found) != len(markers):
+        raise ReleaseError(f"{path}:1: there are {len(found)} cells; open each, the first too, with a line `# %%`")
+    for cell, at in zip(found, markers, strict=True):
         tags = cell.metadata.get("tags", [])
         if unknown := [t for t in tags if t not in (PUBLIC, HIDDEN)]:
             raise ReleaseError(f"{path}:{at}: unknown tag {unknown[0]!r}; there are {PUBLIC!r} and {HIDDEN!r}")
@@ -81,7 +84,8 @@ def _cells(text: str, path: Path) -> Iterator[Cell]:
                 ast.parse(cell.source)
             except SyntaxError as error:
                 raise ReleaseError(f"{path}:{at + (error.lineno or 1)}: {error.msg}") from None
-        yield Cell(kind, cell.source.strip("\n"), at)
+        leading = len(cell.source) - len(cell.source.lstrip("\n"))
+        yield Cell(kind, cell.source.strip("\n"), at + leading)
 
 
 # -- solution regions -------------------------------------------------------------------------------------------------
@@ -108,17 +112,28 @@ def _stub(cell: Cell, path: Path) -> str:
             kept.append(line)
     if opened:
         raise ReleaseError(f"{path}:{cell.line + opened}: this solution region is never closed; add {END}")
-    return "\n".join(kept)
+    stub = "\n".join(kept)
+    try:
+        ast.parse(stub)
+    except SyntaxError as error:
+        raise ReleaseError(f"{path}:{cell.line}: without its solutions this cell is no Python: {error.msg}") from None
+    return stub
 
 
 def _enclosing(code: str, line: int) -> str | None:
-    """The function around a line, as `name` or `Class.name`."""
-    found: list[str] = []
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.lineno <= line <= (node.end_lineno or 0) + 1:
-            found.append(node.name)
-    functions = [n for n in ast.walk(ast.parse(code)) if isinstance(n, ast.FunctionDef) and n.name in found]
-    return ".".join(found[:2]) if functions else None
+    """The function that an indented line belongs to, as `name` or `Class.name`."""
+    text = code.splitlines()[line - 1]
+    indent = len(text) - len(text.lstrip())
+    around = [
+        node
+        for node in ast.walk(ast.parse(code))  # outer ones come first
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        and node.lineno < line <= (node.end_lineno or 0)
+        and node.col_offset < indent
+    ]
+    if all(isinstance(node, ast.ClassDef) for node in around):
+        return None
+    return ".".join(node.name for node in around[:2])
 
 
 def _without_marks(code: str) -> str:
@@ -139,7 +154,8 @@ def _secrets(code: list[Cell], stubs: dict[int, str], hidden: list[Cell]) -> Ite
 
 # -- what each reader gets --------------------------------------------------------------------------------------------
 def _stub_file(unit: str, cells: list[Cell], stubs: dict[int, str]) -> str:
-    parts = [f'"""Unit {unit}: complete these. The lesson is in README.md; `hw check {unit}` says how far you are."""']
+    header = f'"""Unit {unit}: complete these. The lesson is in README.md; `hw check {unit}` says how far you are."""'
+    parts: list[str] = []
     heading = ""
     for cell in cells:
         if cell.kind == "markdown":
@@ -150,7 +166,7 @@ def _stub_file(unit: str, cells: list[Cell], stubs: dict[int, str]) -> str:
             if heading and re.search(r"^(def|class) ", stub, re.MULTILINE):
                 stub, heading = f"# {heading}\n{stub}", ""
             parts.append(stub)
-    return _join(parts)
+    return f"{header}\n\n{_join(parts)}"
 
 
 def _handout(cells: list[Cell], stubs: dict[int, str]) -> str:
@@ -206,10 +222,12 @@ def _without_imports(code: str, names: dict[str, set[str]]) -> str:
 
 
 def _imports(names: dict[str, set[str]], unit: str) -> str:
-    """Import statements in three blocks: the standard library and packages, the unit, the course's properties."""
-    blocks: list[list[str]] = [[], [], []]
+    """Import statements in four blocks: the standard library, packages, the unit, the course's properties."""
+    blocks: list[list[str]] = [[], [], [], []]
     for module in sorted(names):
-        block = blocks[1 if module == unit else 2 if module.startswith("autograder") else 0]
+        package = module.partition(".")[0]
+        known = [package in sys.stdlib_module_names, False, module == unit, package == "autograder"]
+        block = blocks[known.index(True) if any(known) else 1]
         wanted = sorted(names[module] - {""})
         block += [f"import {module}"] if "" in names[module] else []
         if wanted:

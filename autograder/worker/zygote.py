@@ -118,6 +118,7 @@ def warm_up(on: str = "cpu") -> None:
         torch.autograd.grad([out], [x], [torch.ones_like(out)], allow_unused=True)
     if on == "cpu":
         device.warm_up()
+    torch.ones(2, 2, device="meta").tril()  # the meta device computes in Python, and imports half of torch for it
     with server.Watch(["nothing"]):
         torch.nn.functional.scaled_dot_product_attention(x, x, x)
     frame = wire.encode(["x", [torch.ones(1), (1.5, {"a": torch.bool})]])
