@@ -1,6 +1,5 @@
 """Unit attention: complete these. The lesson is in README.md; `hw check attention` says how far you are."""
 
-
 import math
 from collections.abc import Callable
 

@@ -1,6 +1,5 @@
 """Unit heads: complete these. The lesson is in README.md; `hw check heads` says how far you are."""
 
-
 import math
 
 import torch

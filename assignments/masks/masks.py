@@ -1,6 +1,5 @@
 """Unit masks: complete these. The lesson is in README.md; `hw check masks` says how far you are."""
 
-
 import math
 from collections.abc import Callable
 

@@ -1,6 +1,7 @@
 """The public tests of masks: read them, run them with `hw check masks`, add your own."""
 
 import math
+
 import pytest
 import torch
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import ast
 import json
-import subprocess
-import sys
-import tarfile
-import zipfile
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from autograder.release import ReleaseError, read_source, release_units
-from tests.ordinary_user import ROOT, hw
 
 SOURCE = '''# %% [markdown]
 # # A lesson
@@ -87,9 +83,11 @@ def test_each_reader_gets_their_part(root):
         ast.parse(text)
 
 
-def test_the_notebook_is_one_and_the_same_source_gives_the_same_file(root):
+def test_the_notebook_opens_and_runs_and_the_same_source_gives_the_same_file(root):
     source = read_source(root / "solutions" / "unit.py")
     notebook = json.loads(source.notebook)
+    nbformat.validate(notebook)
+    exec("\n".join("".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code"), {})
     assert [c["cell_type"] for c in notebook["cells"]] == ["markdown", "code", "code", "markdown", "code"]
     assert len({c["id"] for c in notebook["cells"]}) == 5
     assert source.notebook == read_source(root / "solutions" / "unit.py").notebook
@@ -110,9 +108,21 @@ def test_a_release_writes_only_what_changed_and_check_writes_nothing(root):
         (lambda s: s.replace("    ### BEGIN SOLUTION\n", "", 1), "without"),
         (lambda s: s.replace("    return doubled", "    ### BEGIN SOLUTION\n    return doubled", 1), "inside another"),
         (lambda s: s + "\n# %%\n### BEGIN SOLUTION\nx = 1\n### END SOLUTION\n", "outside of any function"),
+        (lambda s: s.replace("    ### BEGIN SOLUTION", "### BEGIN SOLUTION", 1), "outside of any function"),
+        (
+            lambda s: s.replace(
+                "    doubled",
+                "    if x:\n        y = 1\n    ### END SOLUTION\n    else:\n        y = 2\n"
+                "    ### BEGIN SOLUTION\n    doubled",
+                1,
+            ),
+            "without its solutions",
+        ),
         (lambda s: s.replace("from unit import double\n", ""), "imports nothing"),
         (lambda s: s.replace('["public_test"]', '["publictest"]'), "unknown tag"),
         (lambda s: s + "\n# %%\ndef f(:\n", "invalid syntax"),
+        (lambda s: "import os\n\n" + s, "open each, the first too"),
+        (lambda s: s.replace("# %%\nimport", "#%%\nimport", 1), "open each"),
     ],
 )
 def test_a_mistake_in_a_source_is_told_with_file_and_line_and_nothing_is_written(root, change, says):
@@ -122,11 +132,69 @@ def test_a_mistake_in_a_source_is_told_with_file_and_line_and_nothing_is_written
     assert not (root / "assignments").exists()
 
 
+def test_the_line_of_a_mistake_is_counted_from_the_top_of_the_file(root):
+    text = SOURCE + "\n# %%\n\n\n### BEGIN SOLUTION\nx = 1\n### END SOLUTION\n"  # empty lines open this cell
+    (root / "solutions" / "unit.py").write_text(text)
+    where = text[: text.rindex("### BEGIN")].count("\n") + 1
+    with pytest.raises(ReleaseError, match=rf"unit\.py:{where}: .*outside of any function"):
+        read_source(root / "solutions" / "unit.py")
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("def f():\n    @\n", "f"),
+        ("async def f():\n    @\n", "f"),
+        ("def f():\n    def inner():\n        @\n    return inner\n", "f.inner"),
+        ("class A:\n    def g(self):\n        @\n\n    def h(self):\n        @\n", "A.h"),
+        ("class A:\n    class B:\n        x = 1\n\n    def h(self):\n        if self:\n            @\n", "A.h"),
+    ],
+)
+def test_a_stub_names_the_function_that_is_to_be_written(root, code, name):
+    for line in code.splitlines():
+        if line.strip() == "@":
+            indent = line[:-1]
+            code = code.replace(line, f"{indent}### BEGIN SOLUTION\n{indent}pass\n{indent}### END SOLUTION", 1)
+    (root / "solutions" / "unit.py").write_text(f"# %%\n{code}")
+    assert f'"{name}: replace this line' in read_source(root / "solutions" / "unit.py").stub
+
+
+def test_a_region_in_the_body_of_a_class_belongs_to_no_function_even_right_below_a_method(root):
+    region = "    ### BEGIN SOLUTION\n    x = 1\n    ### END SOLUTION\n"
+    (root / "solutions" / "unit.py").write_text(f"# %%\nclass A:\n    def f(self):\n        pass\n{region}")
+    with pytest.raises(ReleaseError, match="outside of any function"):
+        read_source(root / "solutions" / "unit.py")
+
+
 def test_a_solution_that_stands_in_the_lesson_too_is_refused(root):
     leak = SOURCE.replace("# # A lesson", "# # A lesson\n#\n#     doubled_in_a_way_that_is_secret = x + x", 1)
     (root / "solutions" / "unit.py").write_text(leak)
     with pytest.raises(ReleaseError, match=r"README\.md:\d+: .* must stay hidden"):
         release_units(root, ["unit"], root / "assignments")
+
+
+def test_a_solution_inside_a_sentence_is_found_in_the_notebook_too_though_its_quotes_are_escaped(root):
+    secret = 'secret = {"a key that nobody knows": x}'
+    text = SOURCE.replace("    return doubled", f"    {secret}\n    return doubled", 1)
+    text = text.replace("# # A lesson", f"# # A lesson\n#\n# Write `{secret}`, then return it.", 1)
+    (root / "solutions" / "unit.py").write_text(text)
+    with pytest.raises(ReleaseError) as error:
+        release_units(root, ["unit"], root / "assignments")
+    assert "unit.ipynb:" in str(error.value) and "README.md:" in str(error.value)
+
+
+def test_a_public_test_may_state_a_hidden_property_but_not_on_the_hidden_numbers(root):
+    shared = "require(permutation_equivariance(unit.double, x))"
+    numbers = "x = torch.tensor([[0.125, 7.5], [3.25, -2.0]])"
+    assert len(shared) > 40 and len(numbers) > 40
+    (root / "tests_hidden" / "test_unit.py").write_text(f"def test_double():\n    {numbers}\n    {shared}\n")
+    for line, refused in ((shared, False), (numbers, True)):
+        (root / "solutions" / "unit.py").write_text(SOURCE.replace("    assert double(2) == 4", f"    {line}"))
+        if refused:
+            with pytest.raises(ReleaseError, match=r"test_unit\.py:\d+: .* must stay hidden"):
+                release_units(root, ["unit"], root / "assignments", check=True)
+        else:
+            release_units(root, ["unit"], root / "assignments", check=True)
 
 
 def test_a_line_of_a_hidden_test_in_the_lesson_is_refused(root):
@@ -135,62 +203,3 @@ def test_a_line_of_a_hidden_test_in_the_lesson_is_refused(root):
     (root / "solutions" / "unit.py").write_text(SOURCE.replace("import torch\n", f"import torch\n{line}\n", 1))
     with pytest.raises(ReleaseError, match="tests_hidden"):
         release_units(root, ["unit"], root / "assignments")
-
-
-# -- the project's own release and packages ---------------------------------------------------------------------------
-def hidden_lines() -> set[str]:
-    """What no student may find anywhere: lines of solutions, hidden tests, faults and accepted solutions."""
-    lines = {
-        line
-        for unit in ("attention", "masks", "heads")
-        for line in read_source(ROOT / "solutions" / f"{unit}.py").secrets
-    }
-    for path in (ROOT / "tests_hidden").rglob("*.py"):
-        lines |= {text for line in path.read_text("utf-8").splitlines() if "reveals=" in (text := line.strip())}
-    return lines
-
-
-def test_the_committed_assignments_are_in_step_and_hold_nothing_hidden():
-    done = subprocess.run([str(a) for a in hw("release", "--check")], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    hidden = hidden_lines()
-    assert len(hidden) > 100
-    for path in (ROOT / "assignments").rglob("*"):
-        if path.is_file():
-            assert not {line.strip() for line in path.read_text("utf-8").splitlines()} & hidden, path
-
-
-@pytest.fixture(scope="module")
-def packages(tmp_path_factory) -> dict[str, dict[str, str]]:
-    """The texts in the wheel and in the source package, by name."""
-    out = tmp_path_factory.mktemp("packages")
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
-    subprocess.run(command, check=True, capture_output=True)
-    (wheel,), (sdist,) = out.glob("*.whl"), out.glob("*.tar.gz")
-    texts: dict[str, dict[str, str]] = {"wheel": {}, "sdist": {}}
-    with zipfile.ZipFile(wheel) as archive:
-        texts["wheel"] = {name: archive.read(name).decode("utf-8") for name in archive.namelist()}
-    with tarfile.open(sdist) as archive:
-        for member in archive.getmembers():
-            if (file := archive.extractfile(member)) is not None:
-                texts["sdist"][member.name] = file.read().decode("utf-8")
-    return texts
-
-
-@pytest.mark.parametrize("kind", ["wheel", "sdist"])
-def test_a_package_holds_the_engine_and_nothing_hidden(packages, kind):
-    hidden = hidden_lines()
-    assert any(name.endswith("autograder/cli.py") for name in packages[kind])
-    for name, text in packages[kind].items():
-        assert not any(part in name for part in ("solutions", "tests_hidden", "faults", "accepted", "examples")), name
-        assert not {line.strip() for line in text.splitlines()} & hidden, name
-
-
-def test_a_students_install_is_light(packages):
-    metadata = next(text for name, text in packages["wheel"].items() if name.endswith("METADATA"))
-    needed = {
-        line.split()[1].split(">")[0].split("=")[0]
-        for line in metadata.splitlines()
-        if line.startswith("Requires-Dist") and "extra" not in line
-    }
-    assert needed == {"torch", "numpy", "pytest", "typer", "rich"}
