@@ -76,6 +76,7 @@ class Teller:
         self.next_step = ""
         self.function: str | None = None  # the test that is running, over all its cases
         self.title, self.outcome, self.explanation = "", "passed", ""
+        self.running, self.interrupted = "", False
 
     def can_import(self) -> bool:
         """Import the student's file before pytest does: if that fails, it is told with their own lines."""
@@ -113,6 +114,13 @@ class Teller:
         if self.function is not None:
             self.tell_function()
 
+    def pytest_keyboard_interrupt(self) -> None:
+        """Stopped by hand, most likely in a loop that never ends: the test that was running has not passed."""
+        self.interrupted = True
+
+    def pytest_runtest_setup(self, item: Any) -> None:
+        self.running = title(item)
+
     def tell_function(self) -> None:
         self.tell(self.outcome, self.title, "" if self.outcome == "todo" else self.explanation)
         self.function, self.outcome, self.explanation = None, "passed", ""
@@ -136,6 +144,8 @@ class Teller:
         if isinstance(error, AssertionError) and (not own or own[-1].filename.endswith(f"test_{self.unit}.py")):
             return str(error)
         shown = [f for f in own if not f.filename.endswith(f"test_{self.unit}.py")]
+        if not shown and isinstance(error, (TypeError, AttributeError)) and "NoneType" in str(error):
+            return "your function returned None; is a `return` missing?"
         text = str(error) if type(error).__name__ == "Failed" else f"{type(error).__name__}: {error}"
         return "".join([text + "\n", *traceback.format_list(shown[-4:])]).replace(f"{self.place}{os.sep}", "")
 
@@ -143,6 +153,9 @@ class Teller:
         return [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).parent == self.place]
 
     def summary(self) -> bool:
+        if self.interrupted:
+            typer.echo(f"  stopped while this test ran: {self.running}")
+            return False
         total = sum(self.counts.values())
         if not total:
             typer.echo("  there is no test")

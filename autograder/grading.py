@@ -94,6 +94,7 @@ class Run:
         for submission, text in self._verdicts(summary) if self.pending else ():
             if text is None:
                 failed.append(f"{submission.student}/{submission.unit}")
+                verdict_path(self.options.out, submission).unlink(missing_ok=True)  # an old one would pass for this one
                 tell(submission, None)
                 continue
             write_atomically(verdict_path(self.options.out, submission), text)

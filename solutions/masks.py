@@ -457,7 +457,7 @@ def test_each_patient_of_the_catalogue_gets_its_diagnosis(diagnosis, f):
 #        1          hello  [pad]  [pad]   [pad]           ✓   ·   ·   ·
 # ```
 #
-# Is padding harmless if it is made of zeros? Take a sentence of two tokens whose values are 2 and 4, with equal scores:
+# Is padding harmless if it is made of zeros? Take a sentence of two tokens whose values are 2 and 4 and whose scores are all 0:
 # the average is 3. Fill it up with two zeros. A key of zeros has a score of zero, and $\exp(0)$ is 1, so the zeros are
 # asked like anyone else: the average is now 1.5. Zero is a number like others; only a mask says *nobody*.
 #

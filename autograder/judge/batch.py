@@ -29,7 +29,7 @@ from autograder.worker.lockdown import PR_SET_PDEATHSIG
 from autograder.worker.process import ZygoteProcess
 
 REUSE = 50  # submissions for one judge
-GRACE = 15.0  # seconds that a judge may exceed a submission's limit before it is killed
+GRACE = 15.0  # seconds that a judge may exceed all limits of a submission before it is killed
 SIZE = struct.Struct("<I")
 
 
@@ -85,7 +85,9 @@ class Batch:
             return
         judge = judge or self.fork()
         judge.index = index
-        judge.deadline = time.monotonic() + self.settings.seconds_per_submission + GRACE
+        limits = self.settings
+        most = limits.seconds_per_submission + 2 * limits.seconds_per_test + limits.seconds_to_load
+        judge.deadline = time.monotonic() + most + GRACE
         with suppress(OSError):  # it died between two submissions: its end of file comes next
             judge.sock.sendall(SIZE.pack(index))
         self.busy[judge.sock.fileno()] = judge

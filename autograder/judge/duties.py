@@ -219,6 +219,7 @@ def weighted_sum(out: Any) -> float:
     """What a vjp with cotangents "waves" differentiates: the sum of the float outputs, each entry weighted."""
     floats = [t for t in tensors(out) if t.is_floating_point()]
     assert floats, "no tensor of floats was returned"
+    assert all(t.device.type == "cpu" for t in floats), "the result does not lie where its input does"
     return sum((t.double() * waves(t).double()).sum().item() for t in floats)
 
 

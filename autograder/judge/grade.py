@@ -75,7 +75,7 @@ class Judge:
             notes=tuple(notes),
             problem=problem,
             output=student._printed[:4000],
-            limits=tuple(student._incidents),
+            limits=tuple(dict.fromkeys(student._incidents)),
             submission_hash=submission_hash(submission),
             grader_hash=settings.grader_hashes.get(submission.unit, ""),
             seed=settings.seed,

@@ -137,6 +137,7 @@ class Student:
         self._last_answer: Any = None
         self._printed = ""
         self._incidents: list[str] = []  # crashes and limits, in words
+        self._blamed = 0  # how many there were before anything was asked ahead
 
     def __getattr__(self, name: str) -> Function:
         if name.startswith("_"):
@@ -177,10 +178,14 @@ class Student:
         parsed = self._guard(lambda worker: wire.receive(worker.read))
         if self._forbidden_uses is None:  # sent before any of the student's code ran, so it can be trusted
             self._forbidden_uses = [(use[0], use[1], use[2]) for use in parsed[2]]
-        failures = self._outcome(self._receive(nonce, {})[0])
+        answers = self._receive(nonce, {})
+        failures = self._outcome(answers[0]) if len(answers) == 1 else None
         if isinstance(failures, StudentError):
             raise failures
-        self._load_failures = [(f[0], str(f[1])) for f in failures if type(f) is tuple and type(f[0]) is int]
+        if type(failures) is not list:
+            self._lose("it broke the protocol")
+        pairs = [f for f in failures if type(f) is tuple and len(f) == 2 and type(f[0]) is int]
+        self._load_failures = [(line, str(text)[:500]) for line, text in pairs[:20]]
 
     def _later(self, target: Any, question: Call) -> None:
         self._pending.append((target, question))
@@ -223,6 +228,7 @@ class Student:
     # -- asking ahead -------------------------------------------------------------------------------------------------
     def _ask_ahead(self, tests: Iterable[str]) -> None:
         """Send the first questions of these tests, as far as they are known."""
+        self._blamed = len(self._incidents)
         self._ahead = {test: secrets.token_hex(4) for test in tests if test in self._known}
         frames = [with_nonce(self._known[test], nonce) for test, nonce in self._ahead.items()]
         self._guard(lambda worker: worker.send_in_time(b"".join(frames)))
@@ -250,6 +256,8 @@ class Student:
         self._arrived[nonce] = raw
 
     def _again(self) -> NoReturn:
+        """Nobody is to blame yet: what went wrong goes wrong again, or not, when the test asks alone."""
+        del self._incidents[self._blamed :]
         self._drop()
         raise AskAgain from None
 

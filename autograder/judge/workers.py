@@ -128,7 +128,7 @@ def layers_of(zygote: ZygoteProcess) -> tuple[str, ...] | None:
     """
     line = zygote.new_line()
     worker = Worker(line).connected()
-    worker.deadline = time.monotonic() + 10
+    worker.deadline = time.monotonic() + 20
     try:
         _, layers = wire.receive(worker.read)
     except (EOFError, Limit):

@@ -47,10 +47,12 @@ def _problems(verdicts: Sequence[Verdict]) -> str:
 
 def _scores(by_student: ByStudent, units: Mapping[str, str]) -> str:
     rows = []
+    everyone = [v for own in by_student.values() for v in own]
+    most = sum(max((v.max_score for v in everyone if v.unit == unit), default=0.0) for unit in units)
     for student, own in sorted(by_student.items()):
         verdicts = {v.unit: v for v in own}
         cells = "".join(_score_cell(verdicts.get(unit)) for unit in units)
-        total, most = sum(v.score for v in own), sum(v.max_score for v in own)
+        total = sum(v.score for v in own)
         rows.append(f"<tr><td class='name'>{_link(student)}</td>{cells}<td class='num'>{score(total, most)}</td></tr>")
     return _table("Scores", ["student", *units.values(), "#total"], rows)
 

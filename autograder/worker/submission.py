@@ -142,12 +142,17 @@ def forbidden_uses(source: str, tree: ast.Module, forbidden: Mapping[str, Sequen
             for node in ast.walk(top[name]) if (name := waiting.pop()) in top else ():
                 used = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
                 used = renamed.get(used, used)
-                if used in last:
+                own = used in top if isinstance(node, ast.Name) else _is_self(getattr(node, "value", None))
+                if used in last and not own:
                     found.append((exercise, last[used], int(getattr(node, "lineno", 0))))
                 if used in top and used not in seen:
                     seen.add(used)
                     waiting.append(used)
     return found
+
+
+def _is_self(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
 
 
 class OtherUnits(importlib.abc.MetaPathFinder, importlib.abc.Loader):

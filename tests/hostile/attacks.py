@@ -262,4 +262,15 @@ AT_LOAD = {
     "deep_expression": "x = " + "-" * 100_000 + "1\n",
     "many_parentheses": "x = " + "(" * 5000 + ")" * 5000 + "\n",
     "null_byte": "x = 1\0\n",
+    **{
+        f"forges_the_loading_{i}": f"""
+import json, os, struct, sys
+frame = sys._getframe()
+while frame is not None and 'self' not in frame.f_locals: frame = frame.f_back
+while not hasattr(frame.f_locals.get('self'), 'nonce'): frame = frame.f_back
+h = json.dumps([["answers", frame.f_locals['self'].nonce, {answer}], []]).encode()
+os.write(3, struct.pack("<II", len(h), 0) + h)
+"""
+        for i, answer in enumerate(['[["ok", 5]]', "[]", '[["ok", None]]', '[["ok", {"d": []}]]', "[3]"])
+    },
 }

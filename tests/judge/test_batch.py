@@ -59,7 +59,9 @@ def test_a_judge_that_is_killed_costs_one_verdict_and_leaves_no_worker(make_batc
 def test_a_judge_that_hangs_is_killed_and_reported(make_batch, monkeypatch):
     monkeypatch.setattr(batch, "GRACE", 0.5)
     monkeypatch.setattr(batch.Judge, "grade", lambda self, submission: time.sleep(60))
-    [(_, text)] = make_batch(seconds_per_submission=0.5).grade([submission(RIGHT)], 1)
+    [(_, text)] = make_batch(seconds_per_submission=0.5, seconds_per_test=0.2, seconds_to_load=0.2).grade(
+        [submission(RIGHT)], 1
+    )
     assert text is None
 
 
