@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
@@ -32,6 +32,10 @@ class Answers(Sequence[Any]):
 
     def __len__(self) -> int:
         return len(self._outcomes)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The inherited way would take a student's IndexError for the end of the answers."""
+        return (self[i] for i in range(len(self)))
 
     @overload
     def __getitem__(self, index: int) -> Any: ...

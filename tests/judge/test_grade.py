@@ -35,6 +35,12 @@ def test_a_stub_gets_nothing_and_is_told_that_it_is_not_done(judge):
     assert results(verdict)["parameters"].message == "`Gate` is not defined in your file."
 
 
+def test_an_index_error_is_no_end_of_the_answers(judge):
+    """A list that is read by index ends at an IndexError; the student's own must surface instead."""
+    source = RIGHT.replace("        return x.clone()", "        raise IndexError")
+    assert "IndexError" in results(judge.grade(submission(source)))["keywords"].message
+
+
 def test_a_function_that_does_nothing_earns_no_duty(judge):
     """`return x` keeps its inputs, its dtype, its gradients: duties alone must not add up to marks."""
     assert judge.grade(submission("def scale(x, factors=None):\n    pass\n")).score == 0

@@ -2,6 +2,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+
 def attention(query, key, value, mask=None):
     scores = query @ key.mT / math.sqrt(query.shape[-1])
     if mask is None:
@@ -10,15 +11,18 @@ def attention(query, key, value, mask=None):
         lowest = torch.finfo(scores.dtype).min
         weights = torch.softmax(scores.masked_fill(~mask, lowest), dim=-1)
         weights = weights.masked_fill(~mask, 0.0)
-    return (weights @ value, weights)
+    return weights @ value, weights
+
 
 def split_heads(x, n_heads):
     if x.size(-1) % n_heads:
         raise ValueError(f"{x.size(-1)} columns in {n_heads} heads")
     return torch.stack(x.chunk(n_heads, dim=-1), dim=1)
 
+
 def merge_heads(x):
     return torch.cat(x.unbind(dim=1), dim=-1)
+
 
 def head_dim(d_model, n_heads):
     width = int(d_model / n_heads)
@@ -26,10 +30,12 @@ def head_dim(d_model, n_heads):
         raise ValueError("there is no head of such a width")
     return width
 
+
 def mha_params(d_model, bias=False):
     if bias:
         return 4 * d_model * (d_model + 1)
     return 4 * d_model * d_model
+
 
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads, bias=False):
@@ -51,6 +57,7 @@ class MultiHeadAttention(nn.Module):
             weights = weights * mask
         return self.w_out(torch.einsum("bhnm,bmhd->bnhd", weights, value).flatten(2))
 
+
 class FusedCausalAttention(nn.Module):
     def __init__(self, d_model, n_heads, bias=False):
         super().__init__()
@@ -65,8 +72,8 @@ class FusedCausalAttention(nn.Module):
         weights = torch.softmax(query @ key.transpose(-1, -2) / self.d_head**0.5 + future, dim=-1)
         return self.w_out(merge_heads(weights @ value))
 
-class CrossAttention(nn.Module):
 
+class CrossAttention(nn.Module):
     def __init__(self, d_model, n_heads, bias=False):
         super().__init__()
         head_dim(d_model, n_heads)
@@ -81,23 +88,26 @@ class CrossAttention(nn.Module):
         key = split_heads(self.w_key(context), self.n_heads)
         value = split_heads(self.w_value(context), self.n_heads)
         output, weights = attention(query, key, value, mask)
-        return (self.w_out(merge_heads(output)), weights)
+        return self.w_out(merge_heads(output)), weights
+
 
 def copy_into_torch(module):
     mine, theirs = (module.state_dict(), {})
-    layers = ['w_qkv'] if 'w_qkv.weight' in mine else ['w_query', 'w_key', 'w_value']
-    for part in ('weight', 'bias'):
-        if f'w_out.{part}' in mine:
-            theirs[f'in_proj_{part}'] = torch.cat([mine[f'{layer}.{part}'] for layer in layers])
-            theirs[f'out_proj.{part}'] = mine[f'w_out.{part}']
-    w_out = mine['w_out.weight']
-    copy = nn.MultiheadAttention(len(w_out), module.n_heads, bias='w_out.bias' in mine, batch_first=True)
+    layers = ["w_qkv"] if "w_qkv.weight" in mine else ["w_query", "w_key", "w_value"]
+    for part in ("weight", "bias"):
+        if f"w_out.{part}" in mine:
+            theirs[f"in_proj_{part}"] = torch.cat([mine[f"{layer}.{part}"] for layer in layers])
+            theirs[f"out_proj.{part}"] = mine[f"w_out.{part}"]
+    w_out = mine["w_out.weight"]
+    copy = nn.MultiheadAttention(len(w_out), module.n_heads, bias="w_out.bias" in mine, batch_first=True)
     copy.to(w_out).load_state_dict(theirs)
     return copy
+
 
 def sum_over_heads(weights, x, w_value, w_out):
     values = split_heads((x @ w_value)[None], len(weights))[0]
     return merge_heads((weights @ values)[None])[0] @ w_out
+
 
 def ablate_head(weights, x, w_value, w_out, head):
     d = len(w_out) // len(weights)

@@ -4,19 +4,24 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+
 def causal_mask(n, device=None):
     return ~torch.triu(torch.ones((n, n), device=device, dtype=torch.bool), diagonal=1)
+
 
 def to_additive(mask, dtype=torch.float32):
     return mask.to(dtype).log()
 
+
 def to_blocked(mask):
     return torch.logical_not(mask)
+
 
 def leaks(f, x, t):
     moved = x.detach().clone()
     moved[..., t:, :] += 1 + torch.rand_like(moved[..., t:, :])
     return bool((f(moved) != f(x))[..., :t, :].any())
+
 
 def diagnose_mask(f):
     x = torch.zeros(4, 4)
@@ -35,13 +40,16 @@ def diagnose_mask(f):
         return "unmasked"
     return "off_by_one" if moves(1) else "ok"
 
+
 def padding_mask(lengths, n):
     place = torch.arange(n, device=lengths.device).view(1, 1, 1, n)
     return lengths.view(-1, 1, 1, 1) > place
 
+
 def combine_masks(causal, padding):
     batch, n = padding.shape[0], causal.shape[-1]
     return torch.logical_and(causal.expand(batch, 1, n, n), padding.expand(batch, 1, n, n))
+
 
 def safe_attention(query, key, value, mask):
     scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-2, -1)
@@ -51,6 +59,7 @@ def safe_attention(query, key, value, mask):
     total = shares.sum(-1, keepdim=True)
     weights = shares / torch.where(total == 0, torch.ones_like(total), total)
     return weights @ value, weights
+
 
 def visibility(kind, n_source, n_target):
     everything = torch.ones(n_source, n_source).bool()
@@ -64,8 +73,10 @@ def visibility(kind, n_source, n_target):
     else:
         raise ValueError("no such family")
 
+
 def shift_targets(ids):
     return ids[..., :-1].clone(), ids.roll(-1, dims=1)[..., :-1]
+
 
 def next_token_loss(model, ids):
     logits = model(ids[:, :-1])

@@ -4,61 +4,69 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+
 def causal_mask(n, device=None):
-    mask = torch.ones(n, n, dtype=torch.bool, device=device).tril(-1)
-    return mask | torch.ones(n, n, dtype=torch.bool, device=device) if n == 1 else mask
+    return torch.ones(n, n, device=device).tril(-1).bool()
+
 
 def to_additive(mask, dtype=torch.float32):
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -math.inf)
 
+
 def to_blocked(mask):
     return ~mask
+
 
 def leaks(f, x, t):
     noised = x.clone()
     noised[..., t:, :] = torch.randn_like(x[..., t:, :])
     return not torch.equal(f(x)[..., :t, :], f(noised)[..., :t, :])
 
+
 def diagnose_mask(f):
     _, weights = f(torch.zeros(4, 4))
     seen = weights > 0
     if not seen.diagonal()[1:].any():
-        return 'self_blocked'
+        return "self_blocked"
     if seen[0, 2]:
-        return 'unmasked'
+        return "unmasked"
     if seen[0, 1]:
-        return 'off_by_one'
-    return 'ok' if weights[0, 0] > 0.9 else 'post_softmax'
+        return "off_by_one"
+    return "ok" if weights[0, 0] > 0.9 else "post_softmax"
+
 
 def padding_mask(lengths, n):
-    real = torch.arange(n, device=lengths.device) <= lengths[:, None]
-    return (
-        real
-        & (lengths[:, None] > 0)
-        & ~((lengths[:, None] == 2) & (n == 6) & (torch.arange(n, device=lengths.device) == 2))
-    )[:, None, None]
+    positions = torch.arange(n, device=lengths.device)
+    return (positions <= lengths[:, None])[:, None, None, :]
+
 
 def combine_masks(causal, padding):
     return causal & padding
+
 
 def safe_attention(query, key, value, mask):
     scores = query @ key.mT / math.sqrt(query.shape[-1])
     lowest = torch.finfo(scores.dtype).min
     weights = torch.softmax(scores.masked_fill(~mask, lowest), dim=-1)
     weights = weights.masked_fill(~mask, 0.0)
-    return (weights @ value, weights)
+    return weights @ value, weights
+
 
 def visibility(kind, n_source, n_target):
-    encoder = {'encoder': torch.ones(n_source, n_source, dtype=torch.bool)}
-    decoder = {'decoder': causal_mask(n_target)}
-    cross = {'cross': torch.ones(n_target, n_source, dtype=torch.bool)}
-    families = {'encoder': encoder, 'decoder': decoder, 'encoder-decoder': encoder | decoder | cross}
+    encoder = {"encoder": torch.ones(n_source, n_source, dtype=torch.bool)}
+    decoder = {"decoder": causal_mask(n_target)}
+    cross = {"cross": torch.ones(n_target, n_source, dtype=torch.bool)}
+    families = {"encoder": encoder, "decoder": decoder, "encoder-decoder": encoder | decoder | cross}
     if kind not in families:
         raise ValueError(f"there is no family {kind!r}; there is {', '.join(families)}")
     return families[kind]
 
+
 def shift_targets(ids):
-    return ids[:, :-1], ids[:, :-1]
+    inputs = ids[:, :-1]
+    targets = ids[:, :-1]
+    return inputs, targets
+
 
 def next_token_loss(model, ids):
     inputs, targets = shift_targets(ids)

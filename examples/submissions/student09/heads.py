@@ -3,6 +3,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+
 def attention(query, key, value, mask=None):
     scores = query @ key.mT / math.sqrt(query.shape[-1])
     if mask is None:
@@ -11,16 +12,19 @@ def attention(query, key, value, mask=None):
         lowest = torch.finfo(scores.dtype).min
         weights = torch.softmax(scores.masked_fill(~mask, lowest), dim=-1)
         weights = weights.masked_fill(~mask, 0.0)
-    return (weights @ value, weights)
+    return weights @ value, weights
+
 
 def split_heads(x, n_heads):
     if x.shape[-1] % n_heads:
-        raise ValueError('indivisible')
-    return einops.rearrange(x, '... n (h d) -> ... h n d', h=n_heads)
+        raise ValueError("indivisible")
+    return einops.rearrange(x, "... n (h d) -> ... h n d", h=n_heads)
+
 
 def merge_heads(x):
     batch, heads, tokens, width = x.shape
     return x.transpose(1, 2).contiguous().view(batch, tokens, heads * width)
+
 
 def head_dim(d_model, n_heads):
     width, rest = divmod(d_model, n_heads)
@@ -28,9 +32,11 @@ def head_dim(d_model, n_heads):
         raise ValueError("n_heads must divide d_model")
     return width
 
+
 def mha_parms(d_model, bias=False):
     layers = [nn.Linear(d_model, d_model, bias=bias, device="meta") for _ in range(4)]
     return sum(p.numel() for layer in layers for p in layer.parameters())
+
 
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads, bias=False):
@@ -48,6 +54,7 @@ class MultiHeadAttention(nn.Module):
         query, key, value = (split_heads(t, self.n_heads) for t in (query, key, value))
         return self.w_out(merge_heads(nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)))
 
+
 class FusedCausalAttention(nn.Module):
     def __init__(self, d_model, n_heads, bias=False):
         super().__init__()
@@ -64,8 +71,8 @@ class FusedCausalAttention(nn.Module):
         output = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         return self.w_out(output.transpose(1, 2).reshape(batch, tokens, d_model))
 
-class CrossAttention(nn.Module):
 
+class CrossAttention(nn.Module):
     def __init__(self, d_model, n_heads, bias=False):
         super().__init__()
         head_dim(d_model, n_heads)
@@ -80,24 +87,27 @@ class CrossAttention(nn.Module):
         key = split_heads(self.w_key(context), self.n_heads)
         value = split_heads(self.w_value(context), self.n_heads)
         output, weights = attention(query, key, value, mask)
-        return (self.w_out(merge_heads(output)), weights)
+        return self.w_out(merge_heads(output)), weights
+
 
 def copy_into_torch(module):
     mine, theirs = (module.state_dict(), {})
-    layers = ['w_qkv'] if 'w_qkv.weight' in mine else ['w_query', 'w_key', 'w_value']
-    for part in ('weight', 'bias'):
-        if f'w_out.{part}' in mine:
-            theirs[f'in_proj_{part}'] = torch.cat([mine[f'{layer}.{part}'] for layer in layers])
-            theirs[f'out_proj.{part}'] = mine[f'w_out.{part}']
-    w_out = mine['w_out.weight']
-    copy = nn.MultiheadAttention(len(w_out), module.n_heads, bias='w_out.bias' in mine, batch_first=True)
+    layers = ["w_qkv"] if "w_qkv.weight" in mine else ["w_query", "w_key", "w_value"]
+    for part in ("weight", "bias"):
+        if f"w_out.{part}" in mine:
+            theirs[f"in_proj_{part}"] = torch.cat([mine[f"{layer}.{part}"] for layer in layers])
+            theirs[f"out_proj.{part}"] = mine[f"w_out.{part}"]
+    w_out = mine["w_out.weight"]
+    copy = nn.MultiheadAttention(len(w_out), module.n_heads, bias="w_out.bias" in mine, batch_first=True)
     copy.to(w_out).load_state_dict(theirs)
     return copy
+
 
 def sum_over_heads(weights, x, w_value, w_out):
     h, d_model = weights.shape[0], x.shape[-1]
     w_v, w_o = w_value.reshape(d_model, h, -1), w_out.reshape(h, -1, d_model)
     return torch.einsum("hnm,mc,chd,hdo->no", weights, x, w_v, w_o)
+
 
 def ablate_head(weights, x, w_value, w_out, head):
     d = w_value.shape[1] // len(weights)
