@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from autograder.verdict import Verdict
 
 USAGE, UNGRADED = 2, 1  # exit codes
+INSTRUCTORS_NEED = ("pydantic", "jupytext", "tomli")  # a student's install has none of them
 
 app = typer.Typer(
     help="Homework on Transformers: check your own work, or release and grade a course.",
@@ -34,7 +35,13 @@ CourseFile = Annotated[
 
 def main() -> None:
     """The entry point of `hw`."""
-    app()
+    try:
+        app()
+    except ModuleNotFoundError as error:
+        if error.name not in INSTRUCTORS_NEED:
+            raise
+        typer.echo(f"hw: this command needs {error.name}: pip install '.[instructor]'", err=True)
+        sys.exit(USAGE)
 
 
 def refuse(text: str, code: int = USAGE) -> NoReturn:
