@@ -25,6 +25,7 @@ from autograder.judge.workers import Limit, Worker, WorkerDied
 from autograder.worker import wire
 
 NO_NONCE = "00000000"
+OTHER_SEED = 0x5DEECE66
 MAX_CALLBACKS = 20_000  # in one question
 Result = TypeVar("Result")
 
@@ -145,8 +146,11 @@ class Student:
         return Function(self, name)
 
     def _begin(self, test: str, seed: int, deadline: float) -> None:
-        """A new test: its deadline, and the seed that the worker's random state gets with the first question."""
-        self._test, self._seed, self._deadline, self._pending = test, seed, deadline, []
+        """A new test: its deadline, and the seed that the worker's random state gets with the first question.
+
+        Not the test's own seed: a student who draws noise must not draw the test's inputs again.
+        """
+        self._test, self._seed, self._deadline, self._pending = test, seed ^ OTHER_SEED, deadline, []
 
     def _drop(self) -> None:
         if self._worker is not None:

@@ -35,6 +35,15 @@ def test_a_stub_gets_nothing_and_is_told_that_it_is_not_done(judge):
     assert results(verdict)["parameters"].message == "`Gate` is not defined in your file."
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_student_who_draws_noise_does_not_draw_the_tests_inputs(judge_with, seed):
+    """With one seed for both, `randn_like(x)` would be x itself, and a right tester that adds noise would see no change."""
+    source = RIGHT.replace(
+        "        return x.clone()", "        return x.clone() if not torch.equal(torch.randn_like(x), x) else x + 1"
+    )
+    assert not {"keywords", "picture"} & failed(judge_with(seed=seed).grade(submission(source)))
+
+
 def test_an_index_error_is_no_end_of_the_answers(judge):
     """A list that is read by index ends at an IndexError; the student's own must surface instead."""
     source = RIGHT.replace("        return x.clone()", "        raise IndexError")
