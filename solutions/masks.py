@@ -285,8 +285,8 @@ def test_pytorchs_module_understands_the_blocked_mask():
 def leaks(f: Callable[[Tensor], Tensor], x: Tensor, t: int) -> bool:
     """Whether an output before t changes, by however little, when all tokens from t on are replaced by noise.
 
-    f:       a layer, from (N, D) to (N, E), or from (B, N, D) to (B, N, E); it is called with tensors of x's shape, ten
-             times at most
+    f:       a layer with finite outputs, from (N, D) to (N, E), or from (B, N, D) to (B, N, E); it is called with
+             tensors of x's shape, ten times at most
     x:       (N, D) or (B, N, D), floats; it is left as it is
     t:       the first token that is replaced, 0 < t < N; the outputs 0 to t-1 are watched
     returns  a Python bool
@@ -367,7 +367,7 @@ def test_catching_a_leak_leaves_x_as_it_is():
 # `"post_softmax"` is the subtle one. The forbidden weights *are* zero. But the later tokens were in the sum that the
 # others were divided by, so they still have a say in how much each query takes, and the rows no longer sum to one.
 # Somebody who divides the rows by their sums afterwards has repaired it: that is `"ok"`, and the numbers are those of
-# any other right code.
+# any other right code, up to rounding.
 #
 # Write the doctor. It gets a patient: a function from tokens $(N, D)$ to a pair, the output $(N, D)$ and the weights
 # $(N, N)$ that made it. **You choose the tokens**: how many, how wide, which values. You may call the patient as often
@@ -376,7 +376,8 @@ def test_catching_a_leak_leaves_x_as_it_is():
 #
 # - What does `nan > 0` say? And `nan == 0`? May a row of NaN decide?
 # - With two tokens, two of the five are the same. Which?
-# - Is `.sum(-1) == 1` true for every softmax?
+# - Is `.sum(-1) == 1` true for every softmax? And if the rows were divided by their sums, does your strict `leaks` of
+#   step 3 still find that nothing moves, to the last bit?
 # - Large scores make a softmax choose one key and forget the others, mask or no mask. Which tokens keep the scores
 #   small, or all alike?
 
@@ -457,9 +458,9 @@ def test_each_patient_of_the_catalogue_gets_its_diagnosis(diagnosis, f):
 #        1          hello  [pad]  [pad]   [pad]           ✓   ·   ·   ·
 # ```
 #
-# Is padding harmless if it is made of zeros? Take a sentence of two tokens whose values are 2 and 4 and whose scores are all 0:
-# the average is 3. Fill it up with two zeros. A key of zeros has a score of zero, and $\exp(0)$ is 1, so the zeros are
-# asked like anyone else: the average is now 1.5. Zero is a number like others; only a mask says *nobody*.
+# Is padding harmless if it is made of zeros? Take a sentence of two tokens whose values are 2 and 4 and whose scores are
+# all 0: the average is 3. Fill it up with two zeros. A key of zeros has a score of zero, and $\exp(0)$ is 1, so the
+# zeros are asked like anyone else: the average is now 1.5. Zero is a number like others; only a mask says *nobody*.
 #
 # The *padding mask* tells which **keys** are real. It has the shape $(B, 1, 1, n)$, so that it broadcasts against
 # scores of shape $(B, H, N, n)$: for each sentence its own row, the same for all heads and all queries.

@@ -31,14 +31,14 @@ EXPECTED = {  # student: attention, masks, heads
 }
 NAMED = [  # a mistake that a student made, and the hidden test that names it
     ("student05", "attention", "rows_sum_to_one"),
-    ("student05", "masks", "lower_triangle"),
+    ("student05", "masks", "own_key"),
     ("student05", "heads", "split_keeps_tokens_apart"),
     ("student06", "attention", "scale"),
-    ("student06", "masks", "dead_rows"),
+    ("student06", "masks", "dead_query"),
     ("student06", "heads", "forbidden_keys"),
     ("student10", "attention", "attention_device"),
     ("student10", "masks", "to_blocked_keeps_inputs"),
-    ("student14", "masks", "finite_gradients"),
+    ("student14", "masks", "gradients_of_a_dead_query"),
     ("student14", "heads", "fused_future_leak"),
 ]
 

@@ -54,8 +54,8 @@ def to_blocked(mask: Tensor) -> Tensor:
 def leaks(f: Callable[[Tensor], Tensor], x: Tensor, t: int) -> bool:
     """Whether an output before t changes, by however little, when all tokens from t on are replaced by noise.
 
-    f:       a layer, from (N, D) to (N, E), or from (B, N, D) to (B, N, E); it is called with tensors of x's shape, ten
-             times at most
+    f:       a layer with finite outputs, from (N, D) to (N, E), or from (B, N, D) to (B, N, E); it is called with
+             tensors of x's shape, ten times at most
     x:       (N, D) or (B, N, D), floats; it is left as it is
     t:       the first token that is replaced, 0 < t < N; the outputs 0 to t-1 are watched
     returns  a Python bool

@@ -20,7 +20,7 @@ def warm_up() -> None:
         layer, x = to_gpu(torch.nn.Linear(3, 3)), to_gpu(torch.randn(2, 3))
         scores = layer(x) @ x.mT / 2.0
         mask = torch.ones(2, 2, dtype=torch.bool, device=x.device).tril()
-        weights = torch.softmax(scores.masked_fill(~mask, -torch.inf), -1)
+        weights = scores.where(mask, -torch.inf).softmax(-1)
         return torch.matmul(weights, x)
 
     blame(use)
